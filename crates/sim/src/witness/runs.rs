@@ -8,7 +8,7 @@ use punctual_core::attempt::{Assignment, Order};
 use punctual_core::change::{Batch, Change, Row};
 use punctual_core::command::Answer;
 use punctual_core::ids::{JobId, RunId, ShardId, Token};
-use punctual_core::run::{Run, State, Status, Trigger, What};
+use punctual_core::run::{Entry, Run, State, Status, Trigger, What};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Seen, Verdict};
@@ -123,11 +123,10 @@ impl Runs {
         let (entries, failures, losses) =
             before.map_or((0, 0, 0), |before| (before.entries.len(), before.failures, before.losses));
         let new = &run.entries[entries..];
-        let count = |ends: fn(What) -> bool| new.iter().filter(|entry| ends(entry.what)).count();
-        let failed = count(|what| matches!(what, What::Failed | What::Ended | What::Lost));
-        let lost = count(|what| what == What::Lost);
-        if run.failures as usize > failures as usize + failed || run.losses as usize > losses as usize + lost
-        {
+        // The last loss of a run ends it, and a lost attempt that was timed out has failed.
+        let is_use = |entry: &&Entry| matches!(entry.what, What::Failed | What::Ended | What::Lost);
+        let used = new.iter().filter(is_use).count();
+        if run.failures as usize > failures as usize + used || run.losses as usize > losses as usize + used {
             return Err(format!("move: run {} was moved, and that used up an attempt or a loss", run.id));
         }
         // The output of an attempt is its token, so here its worker has reported its end.

@@ -11,7 +11,7 @@ use crate::job_file;
 use crate::rest::{
     ActOnMessages, ActOnRuns, AddMessage, AddMessages, AddToken, Again, Calendar, Day, DeadLetter, Decide,
     Decisions, Fire, Job, Message, NewToken, Node, Problem, Progress, Queue, RevisionFile, Run, Start,
-    Submit, Take, Token, Way, Worker,
+    Submit, Take, TaskProgress, Token, Way, Worker,
 };
 use crate::tree;
 
@@ -27,6 +27,7 @@ fn all() -> Value {
     components.reference::<Decide>();
     components.reference::<Decisions>();
     components.reference::<Progress>();
+    components.reference::<TaskProgress>();
     components.reference::<Run>();
     components.reference::<DeadLetter>();
     components.reference::<Fire>();
@@ -214,6 +215,7 @@ fn every_field_that_is_read_is_described_and_no_other() {
     check_fields::<Again>();
     check_fields::<Decide>();
     check_fields::<Progress>();
+    check_fields::<TaskProgress>();
     check_fields::<AddMessage>();
     check_fields::<AddMessages>();
     check_fields::<ActOnMessages>();

