@@ -163,8 +163,8 @@ impl Witness {
         self.runs.started(assignment, now)
     }
 
-    /// Whether a move of this attempt was asked for less than a second before its end was recorded: too soon for the end
-    /// of its worker's lease.
+    /// Whether a move of this attempt was asked for less than a second before the same node recorded its end: too soon for
+    /// the end of its worker's lease.
     pub(crate) fn was_just_moved(&self, run: RunId, token: Token) -> bool {
         self.runs.get(run).is_some_and(|run| runs::was_just_moved(run, token))
     }

@@ -235,9 +235,12 @@ impl Runs {
     }
 }
 
-/// Whether a move of this attempt was asked for less than a second before its end was recorded.
+/// Whether a move of this attempt was asked for less than a second before its end was recorded, by the same node. Another
+/// node may have lost the worker before it became the leader.
 pub(super) fn was_just_moved(run: &Run, token: Token) -> bool {
-    let at = |what| run.entries.iter().find(|entry| entry.token == token && entry.what == what);
-    let moved = at(What::MoveAsked).zip(at(What::Moved));
-    moved.is_some_and(|(asked, ended)| ended.at.since(asked.at).as_secs() == 0)
+    let at = |what| run.entries.iter().position(|entry| entry.token == token && entry.what == what);
+    let Some((asked, ended)) = at(What::MoveAsked).zip(at(What::Moved)) else { return false };
+    let writer = |place: usize| run.signed.iter().rfind(|(from, _)| *from as usize <= place);
+    let entries = &run.entries;
+    entries[ended].at.since(entries[asked].at).as_secs() == 0 && writer(asked) == writer(ended)
 }

@@ -129,6 +129,11 @@ impl Attempts {
         }
     }
 
+    /// Whether the worker has never had this attempt or a newer one of its run.
+    pub(super) fn is_new(&self, run: RunId, token: Token) -> bool {
+        !self.settled.covers(run, token) && self.newest.get(&run).is_none_or(|known| known.token < token)
+    }
+
     /// Notes who assigned an attempt. An attempt that may start at once is returned, and is still to be [started](Self::start).
     pub(super) fn assign(&mut self, assignment: Assignment, owner: LinkId, now: Duration) -> Assigned {
         let (run, token, lease) = (assignment.run, assignment.token, assignment.lease);

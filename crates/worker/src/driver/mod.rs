@@ -275,11 +275,11 @@ impl Driver {
         if !again || is_planted(Fault::OfferUsesCredit) {
             self.lender.used(&link);
         }
-        let is_known = self.attempts.owner((run, token)).is_some();
-        if self.is_stopping || (self.is_drained && !is_known) {
-            if !is_known {
-                self.outputs.push(Output::Say { to: link, report: Report::Declined { run, token } });
-            }
+        let takes_no_more = self.is_stopping || self.is_drained;
+        if takes_no_more && self.attempts.is_new(run, token) {
+            return self.outputs.push(Output::Say { to: link, report: Report::Declined { run, token } });
+        }
+        if self.is_stopping {
             return;
         }
         if !self.nodes.heard_within(link, lease, now.elapsed) {

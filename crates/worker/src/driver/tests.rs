@@ -269,6 +269,17 @@ fn a_drained_worker_yields_what_runs_and_declines_the_rest() {
     assert_eq!(executed(&rig.assign(A, again(4, 1))), [key(4, 1)]);
 }
 
+/// A run that is executed at most once would start again elsewhere.
+#[test]
+fn a_drained_worker_does_not_decline_what_it_has_executed() {
+    let mut rig = Rig::new(1);
+    rig.assign(A, assignment(1, 1));
+    rig.end(1);
+    rig.acknowledge(1, 1);
+    rig.order(A, Order::Drain { on: true });
+    assert_eq!(rig.assign(A, again(1, 1)), []);
+}
+
 #[test]
 fn a_cancel_without_grace_follows_any_other_stop() {
     let mut rig = Rig::new(1);

@@ -84,6 +84,12 @@ class Attempts:
         self._outcome_bytes = 0
         self._stops: list[tuple[int, Stop]] = []
 
+    def is_new(self, key: Key) -> bool:
+        """Whether the worker has never had this attempt or a newer one of its run."""
+        run, token = key
+        known = self._newest.get(run)
+        return not self._is_settled(run, token) and (known is None or known.token < token)
+
     def assign(self, given: pb.Assignment, owner: LinkId, now: float) -> pb.Assignment | pb.Report | None:
         """Notes who assigned an attempt.
 

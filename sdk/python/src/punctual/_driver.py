@@ -252,10 +252,10 @@ class Driver:
         if not given.again:
             self._lender.used(link)
         key = (given.attempt.run, given.attempt.token)
-        is_known = self._attempts.owner(key) is not None
-        if self._is_stopping or (self._is_drained and not is_known):
-            if not is_known:
-                self._effects.say(link, declined(key))
+        if (self._is_stopping or self._is_drained) and self._attempts.is_new(key):
+            self._effects.say(link, declined(key))
+            return
+        if self._is_stopping:
             return
         if not self._nodes.heard_within(link, given.lease_ms / 1000, now.elapsed):
             log.warning("run %s: its assignment came after its lease, and is not started", given.attempt.run)
