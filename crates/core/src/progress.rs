@@ -105,7 +105,7 @@ impl Reported {
         let is_after =
             |newest: Option<u64>| seq.is_none() || seq > newest || is_planted(Fault::LateReportIsTaken);
         let is_in_time = is_after(self.seq);
-        let kept = self.checkpoint.as_ref().filter(|kept| kept.attempt == attempt);
+        let kept = self.checkpoint.as_ref();
         let checkpoint = checkpoint.filter(|_| kept.is_none_or(|kept| is_after(kept.seq)));
         let is_taken = is_in_time || checkpoint.is_some();
         if is_in_time {
@@ -122,7 +122,8 @@ impl Reported {
 
     /// What the next attempt starts with: the checkpoint alone. `None` means that there is nothing to keep.
     pub fn for_next_attempt(self) -> Option<Reported> {
-        let checkpoint = self.checkpoint?;
+        // The next attempt numbers its reports from the beginning.
+        let checkpoint = Checkpoint { seq: None, ..self.checkpoint? };
         Some(Reported { checkpoint: Some(checkpoint.clone()), ..Reported::new(checkpoint.at) })
     }
 }
@@ -165,7 +166,8 @@ mod tests {
         let unnumbered = Progress { checkpoint: Some("4".into()), ..Progress::default() };
         assert!(kept.take(unnumbered, 1, NOW) && !kept.take(at_row(3, "3"), 1, NOW));
         assert_eq!(kept.checkpoint.as_ref().map(|kept| &*kept.value), Some("4"));
-        assert!(kept.take(at_row(1, "5"), 2, NOW), "the next attempt counts from the beginning");
+        let mut next = kept.for_next_attempt().unwrap();
+        assert!(next.take(at_row(1, "5"), 1, NOW), "the next attempt and a new run count from the beginning");
     }
 
     #[test]
