@@ -140,12 +140,15 @@ impl Phase {
         span: Duration,
     ) -> anyhow::Result<Phase> {
         let watch = Stopwatch::start();
-        let before = (*reported.borrow(), commits(client).await?, server.cpu_ticks()?);
+        // The lock of a borrowed count must not be held while this waits: attempts need it to count.
+        let reports_before = *reported.borrow();
+        let (commits_before, ticks_before) = (commits(client).await?, server.cpu_ticks()?);
         sleep(span).await;
+        let reports = *reported.borrow() - reports_before;
         Ok(Phase {
-            reports: (*reported.borrow() - before.0) as f64,
-            commits: commits(client).await? - before.1,
-            ticks: (server.cpu_ticks()? - before.2) as f64,
+            reports: reports as f64,
+            commits: commits(client).await? - commits_before,
+            ticks: (server.cpu_ticks()? - ticks_before) as f64,
             seconds: watch.seconds(),
         })
     }
