@@ -28,7 +28,7 @@ pub const SHARDS: u16 = 32;
 /// Below what the system hands out by itself: nobody takes the port of a node that is down for a moment.
 const PORT_MIN: u16 = 20_000;
 const PORTS: u16 = 12_000;
-/// Shards that have not moved for so long do not move by themselves.
+/// After this long without a move, the shards count as settled. A node that has just started gets its share later.
 const SETTLED: Duration = Duration::from_secs(2);
 /// The administrator's token of every cluster here.
 pub const ADMIN: &str = "5f0c1b7e9d2a4c6831f7e0b9a8d6c5e45f0c1b7e9d2a4c6831f7e0b9a8d6c5e4";

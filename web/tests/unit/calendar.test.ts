@@ -66,7 +66,7 @@ test('zones with half hours use shorter buckets, and fewer days', () => {
   expect(rows[0]!.cells.every((cell) => cell.to - cell.from === HOUR)).toBe(true);
 });
 
-test('past hours keep their outcomes; the busiest hour is one that is not over', () => {
+test('past hours keep their outcomes, and the busiest hour is not in the past', () => {
   const rows = grid(
     '2026-11-16',
     7,

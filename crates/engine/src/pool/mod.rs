@@ -348,7 +348,7 @@ fn pin(roster: &Roster, class: &Class, wish: &Wish) -> Option<Arc<str>> {
     route::belongs(wish.key, fit.iter()).map(|worker| Arc::from(worker.id.name()))
 }
 
-/// Keeps all workers but the one that a moved run has left, if one of them can take the run.
+/// Removes the worker that a moved run has left, if another worker can take the run.
 fn keep_others(left: &str, fit: &mut Vec<Present<'_>>, can_take: impl Fn(&Present<'_>) -> bool) {
     let is_other = |worker: &Present<'_>| worker.id.name() != left;
     if fit.iter().any(|worker| is_other(worker) && can_take(worker)) {

@@ -15,7 +15,7 @@ use crate::worker::{Worker, link_to, node_of, step_of};
 const PULSE: u64 = 1_000;
 /// How long an execution may take to stop.
 const STOPS_WITHIN: u64 = 500;
-/// How long one that ignores its stop may go on: longer than a grace period and a lease.
+/// How long an attempt runs on if it ignores the request to stop: longer than a grace period and a lease.
 const STUCK_WITHIN: u64 = 60_000;
 
 impl World {

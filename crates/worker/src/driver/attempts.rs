@@ -410,7 +410,7 @@ impl Attempts {
         self.stop(run, Stop::Superseded);
     }
 
-    /// The first reason to stop is the one that counts, unless a later one leaves no grace period.
+    /// Stops an attempt once, for the first reason. A later reason counts only if it leaves no grace period.
     fn stop(&mut self, run: RunId, why: Stop) {
         let at_once = |stop: Stop| stop.grace(Duration::MAX).is_zero();
         if let Some(running) = self.running.get_mut(&run)
