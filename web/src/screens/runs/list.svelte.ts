@@ -9,13 +9,14 @@ import { merge } from './merge';
 
 const PAGE = 200;
 const NEWEST = 100;
-/** Rows that changed outside the newest page are read one by one, up to this many at a time. */
+/** Rows that changed outside the newest page are read one by one, up to this many at a time, if they are among these. */
 const SINGLE_MAX = 10;
+const SINGLE_AMONG = 2_000;
 const CALM_MS = 1_000;
 /** Counting reads many rows on the server, so a live list counts at most this often. */
 const COUNT_MS = 10_000;
 /** Without scrolling, the list does not grow beyond this. */
-const KEPT = 2_000;
+const KEPT = 500;
 
 function same(a: Run, b: Run): boolean {
   return (
@@ -158,7 +159,7 @@ export class RunList {
 
   /** Older rows that changed, and open rows that a state filter no longer lists. */
   async #singles(ids: string[]): Promise<void> {
-    const mine = new Map(this.rows.slice(0, KEPT).map((run) => [run.id, run]));
+    const mine = new Map(this.rows.slice(0, SINGLE_AMONG).map((run) => [run.id, run]));
     const stale = ids.filter((id) => mine.has(id) && isOpen(mine.get(id)!.state)).slice(0, SINGLE_MAX);
     if (stale.length === 0) return;
     const path = (id: string) => url(inNs(this.#namespace, 'runs', id));
