@@ -9,10 +9,14 @@ const RUNS = 100_000;
 /** Rows that one frame scrolls over, so that every row in view is another one. */
 const LEAP = 200;
 const ROW_PX = 32;
+/** Frames come with the ticks of a screen of 60 Hz: 33 ms are two of them, 33.3 ms. */
+const TWO_TICKS_MS = 33.4;
 const LOG_LINES = 125_000;
-const LOG_LINE = 'settled payment of merchant 977 in batch 12: 12.50 EUR, card 4242, ok'; // 80 bytes with its number
+const LOG_LINE = 'settled payment of merchant 977 in batch 12: 12.50 EUR, card 4242, ok.'; // 80 bytes with its number
 const MINUTES = Number(process.env.MINUTES ?? 10);
 const CPU_SECONDS = 20;
+/** What a new job or a page costs at its start is over after this. */
+const CALM_MS = 3_000;
 /** Ticks a second in /proc/PID/stat, on every platform that we build for. */
 const TICKS = 100;
 /** The screens that are open while the CPU of the node is measured. */
@@ -116,14 +120,16 @@ async function scroll() {
     },
     { runs: RUNS, leap: LEAP * ROW_PX },
   );
-  tell('100,000 runs scrolled: 95 % of the frames', percentile(frames, 0.95), 33, 'ms', 1);
+  tell('100,000 runs scrolled: 95 % of the frames', percentile(frames, 0.95), TWO_TICKS_MS, 'ms', 1);
   await close();
 }
 
+/** Chromium reports tasks of 50 ms and more; 0 means that there was none. */
 async function log() {
-  const shell = `sleep 2; seq -f '%08.0f ${LOG_LINE}' ${LOG_LINES}`;
+  const shell = `sleep 4; seq -f '%08.0f ${LOG_LINE}' ${LOG_LINES}`;
   const { id } = await stage.api('POST', 'namespaces/default/runs', { task: { shell } });
   const { page, close } = await open(`#/runs/${id}`);
+  await page.locator('.log').waitFor(); // the load of the page is another line
   const longest = await page.evaluate(async (lines) => {
     let longest = 0;
     new PerformanceObserver((list) => {
@@ -147,9 +153,11 @@ async function work() {
 /** What open pages add to the CPU of the node while ten runs a second change what they show. */
 async function cpu() {
   await work();
+  await sleep(CALM_MS);
   const alone = await cpuShare();
   const pages = await Promise.all(SCREENS.map(open));
   for (const { page } of pages) await page.locator('main .screen:not([aria-busy=true])').waitFor();
+  await sleep(CALM_MS);
   const watched = await cpuShare();
   for (const { close } of pages) await close();
   tell('CPU of the node per open page', (watched - alone) / pages.length, 1, '% of a core', 2);
@@ -162,8 +170,7 @@ async function cpuShare() {
 }
 
 function cpuTicks() {
-  const [pid] = readFileSync(`/proc/self/task/${process.pid}/children`, 'utf8').split(' ');
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ');
+  const fields = readFileSync(`/proc/${stage.pid}/stat`, 'utf8').split(') ')[1].split(' ');
   return Number(fields[11]) + Number(fields[12]);
 }
 

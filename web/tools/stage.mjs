@@ -4,7 +4,7 @@ import { startDev } from '../tests/browser/servers.mjs';
 
 const FLAGS = ['--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking'];
 
-/** Calls `work` with the address of a server, a browser and `api(method, path, body)`; then ends both. */
+/** Calls `work` with the address and process of a server, a browser and `api(method, path, body)`; then ends both. */
 export async function onStage(work) {
   process.env.PUNCTUAL_LOG ??= 'error';
   const server = await startDev();
@@ -12,7 +12,8 @@ export async function onStage(work) {
     const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
     const browser = await chromium.launch({ executablePath, args: FLAGS });
     try {
-      await work({ address: server.address, browser, api: (...sent) => request(server.address, ...sent) });
+      const { address, pid } = server;
+      await work({ address, pid, browser, api: (...sent) => request(address, ...sent) });
     } finally {
       await browser.close();
     }

@@ -1,8 +1,8 @@
 // A schedule of a job in words.
 import type { Schedule } from '../api/types';
 import { cronWords } from './cron-words';
-import { spanMs } from './spans';
-import { duration, inZone, type Lang } from './time';
+import { spanWords } from './spans';
+import { inZone, type Lang } from './time';
 
 /** The schedules of a job as a list; none means "started by hand". */
 export function schedulesOf(job: { schedule?: Schedule | Schedule[] | null }): Schedule[] {
@@ -15,22 +15,17 @@ export function zoneOf(job: { schedule?: Schedule | Schedule[] | null }): string
   return schedulesOf(job).find((schedule) => schedule.timezone)?.timezone ?? 'UTC';
 }
 
-function span(text: string, lang: Lang): string {
-  const ms = spanMs(text);
-  return ms === null ? text : duration(ms, lang);
-}
-
 /** One schedule: `daily at 02:00`, `every 5 min`, `10 min after the last run ended`. */
 export function scheduleWords(schedule: Schedule, lang: Lang): string {
   const zh = lang === 'zh';
   if (schedule.cron)
     return cronWords(schedule.cron, lang, schedule.weekdays ?? 'unix') ?? `cron ${schedule.cron}`;
   if (schedule.every) {
-    const words = span(schedule.every, lang);
+    const words = spanWords(schedule.every, lang);
     return zh ? `每 ${words}` : `every ${words}`;
   }
   if (schedule.after_finish) {
-    const words = span(schedule.after_finish, lang);
+    const words = spanWords(schedule.after_finish, lang);
     return zh ? `上次结束 ${words}后` : `${words} after the last run ended`;
   }
   if (schedule.at) {

@@ -17,6 +17,12 @@ export function shorten(text: string, most = 80): string {
   return `${text.slice(0, most - 1 - side)}…${text.slice(text.length - side)}`;
 }
 
+/** A message of the server as a sentence: a capital letter first, a full stop last. */
+export function sentence(text: string): string {
+  const first = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(first) ? first : `${first}.`;
+}
+
 /** JSON is pretty-printed; any other text is returned unchanged. */
 export function pretty(text: string): string {
   try {

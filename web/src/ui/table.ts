@@ -20,7 +20,7 @@ export function visibleRows(
   height: number,
   row: number,
   count: number,
-  spare = 8,
+  spare: number,
 ): Window {
   const first = Math.max(0, Math.floor(scrollTop / row) - spare);
   const last = Math.min(count, Math.ceil((scrollTop + height) / row) + spare);

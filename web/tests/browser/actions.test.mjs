@@ -4,7 +4,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { cluster, visit } from './scene.mjs';
+import { button, cluster, inDefault, inDialog, put, start, state, visit } from './scene.mjs';
 import { until } from './servers.mjs';
 
 let api, folder;
@@ -14,18 +14,10 @@ before(async () => {
 });
 after(() => rm(folder, { recursive: true, force: true }));
 
-const inDefault = (path) => `/namespaces/default/${path}`;
-const put = (name, job) => api('PUT', inDefault(`jobs/${name}`), job);
-const start = (name, body = {}) => api('POST', inDefault(`jobs/${name}/run`), body);
-
 /** A file that a task waits for, so that the test decides when the task goes on. */
 const signal = (name) => join(folder, name);
 const send = (name) => writeFile(signal(name), '');
 const wait = (name) => `while [ ! -e '${signal(name)}' ]; do sleep 0.1; done`;
-
-const button = (page, name) => page.getByRole('button', { name, exact: true });
-const inDialog = (page, name) => page.getByRole('dialog').getByRole('button', { name, exact: true });
-const state = (page, word) => page.locator('main h1').getByText(word, { exact: true }).waitFor();
 
 test('a job is created with the form', async () => {
   await visit({ path: '#/jobs' }, async (page) => {
@@ -177,31 +169,7 @@ test('a dead letter is replayed with other parameters', async () => {
   assert.deepEqual(await letters(), []);
 });
 
-test('runs are cancelled in bulk after a preview', async () => {
-  await put('herd', { overlap: 'allow', task: { shell: wait('never') } });
-  for (let count = 0; count < 4; count += 1) await start('herd');
-  await visit({ path: '#/runs?job=herd' }, async (page) => {
-    await page.getByRole('checkbox', { name: 'Select this row' }).nth(3).waitFor();
-    await page.getByRole('checkbox', { name: 'Select this row' }).first().check();
-    await button(page, 'Cancel…').click();
-    await inDialog(page, 'Cancel 1 run').click();
-    await page.getByText('1 run cancelled or asked to stop.').waitFor();
-    await page.getByRole('dialog').getByRole('button', { name: 'Close' }).last().click();
-
-    await page
-      .getByRole('group', { name: 'State' })
-      .getByRole('link', { name: /^Running/ })
-      .click();
-    await button(page, 'Cancel all matching…').click();
-    await page.getByRole('heading', { name: 'Cancel 3 runs?' }).waitFor();
-    await inDialog(page, 'Cancel 3 runs').click();
-    await page.getByText('3 runs cancelled or asked to stop.').waitFor();
-  });
-  const ended = async () => (await api('GET', inDefault('runs?job=herd&state=cancelled'))).items.length === 4;
-  await until(ended);
-});
-
-test('messages are added, looked at and flushed', async () => {
+test('messages are added, looked at, deleted and flushed', async () => {
   await visit({ path: '#/queues' }, async (page) => {
     await button(page, 'Add a message').click();
     await page.getByRole('dialog').getByLabel('Queue').fill('parcels');
@@ -211,14 +179,38 @@ test('messages are added, looked at and flushed', async () => {
     await page.getByRole('link', { name: /"parcel":17/ }).click();
     const panel = page.getByRole('complementary', { name: 'Message' });
     await panel.getByText('"parcel": 17').waitFor();
-    await panel.getByRole('button', { name: 'Close' }).click();
+    await panel.getByRole('button', { name: 'Delete' }).click();
+    await inDialog(page, 'Delete').click();
+    await panel.waitFor({ state: 'detached' });
+    await page.getByText('No message is ready.').waitFor();
 
+    await api('POST', inDefault('queues/parcels/messages'), { body: '{"parcel":18}' });
+    await page.getByRole('link', { name: /"parcel":18/ }).waitFor();
     await button(page, 'Flush…').click();
     await page.getByRole('heading', { name: 'Delete 1 message of parcels?' }).waitFor();
     assert.equal(await inDialog(page, 'Delete the messages').isDisabled(), true);
     await page.getByLabel('Type parcels to confirm.').fill('parcels');
     await inDialog(page, 'Delete the messages').click();
     await page.getByText('No message is ready.').waitFor();
+  });
+});
+
+test('a queue is paused in one direction and resumed', async () => {
+  await api('POST', inDefault('queues/letters/messages'), { body: 'first' });
+  const taken = async () => (await api('POST', inDefault('queues/letters/take'), {})).items.length;
+  await visit({ path: '#/queues/letters' }, async (page) => {
+    const title = page.locator('main .title-row');
+    await button(page, 'Pause…').click();
+    await page.getByRole('radio', { name: /^Out/ }).check();
+    await inDialog(page, 'Pause').click();
+    await title.getByText('Paused: out').waitFor();
+    assert.equal(await taken(), 0);
+    await api('POST', inDefault('queues/letters/messages'), { body: 'second' });
+
+    await button(page, 'Resume').click();
+    await inDialog(page, 'Resume').click();
+    await title.getByText('Paused').waitFor({ state: 'detached' });
+    assert.equal(await taken(), 1);
   });
 });
 
@@ -251,15 +243,40 @@ test('a job is paused, resumed, taken back to an old revision and deleted', asyn
   });
 });
 
-test('a calendar is created', async () => {
-  await visit({ path: '#/calendars' }, async (page) => {
+test('a calendar is created, edited and deleted', async () => {
+  const rules = async () => {
+    const { weekly, exclude } = await api('GET', inDefault('calendars/workdays'));
+    return { weekly, exclude };
+  };
+  await visit({ path: '#/calendars', allowed: /404/ }, async (page) => {
     await button(page, 'New calendar').click();
     await page.getByRole('dialog').getByLabel('Name').fill('workdays');
     await page.getByLabel('Excluded days (holidays)').fill('12-25\n12-26');
     await inDialog(page, 'Save').click();
     await page.getByRole('heading', { name: 'workdays' }).waitFor();
+    const weekly = ['mon', 'tue', 'wed', 'thu', 'fri'];
+    assert.deepEqual(await rules(), { weekly, exclude: ['12-25', '12-26'] });
+
+    await page.goto(page.url() + '?year=2027'); // 261 weekdays; 25 and 26 December are on a weekend
+    await page.getByText('261 days in', { exact: true }).waitFor();
+    await button(page, 'Edit').click();
+    const excluded = page.getByLabel('Excluded days (holidays)');
+    await excluded.fill('2027-02-30');
+    await page.getByText('there is no such day').waitFor();
+    await excluded.fill('2027-02-01..2027-02-05');
+    await page.getByRole('checkbox', { name: 'Fri' }).uncheck();
+    await inDialog(page, 'Save').click();
+    await page.getByText('204 days in', { exact: true }).waitFor();
+    weekly.pop();
+    assert.deepEqual(await rules(), { weekly, exclude: ['2027-02-01..2027-02-05'] });
+
+    await button(page, 'Delete…').click();
+    await page.getByLabel('Type workdays to confirm.').fill('workdays');
+    await inDialog(page, 'Delete').click();
+    await page.getByRole('heading', { name: 'Business days' }).waitFor();
+    await page.getByRole('link', { name: 'workdays' }).waitFor({ state: 'detached' });
   });
-  assert.deepEqual((await api('GET', inDefault('calendars/workdays'))).exclude, ['12-25', '12-26']);
+  await assert.rejects(rules, /404/);
 });
 
 test('a token is created, shown once and removed', async () => {

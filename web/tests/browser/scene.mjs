@@ -87,6 +87,17 @@ function watch(page, origin, allowed) {
   return wrong;
 }
 
+/** Requests to the cluster, in the namespace that its pages show. */
+export const inDefault = (path) => `/namespaces/default/${path}`;
+export const put = async (name, job) => (await cluster()).api('PUT', inDefault(`jobs/${name}`), job);
+export const start = async (name, body = {}) =>
+  (await cluster()).api('POST', inDefault(`jobs/${name}/run`), body);
+
+export const button = (page, name) => page.getByRole('button', { name, exact: true });
+export const inDialog = (page, name) => page.getByRole('dialog').getByRole('button', { name, exact: true });
+/** Waits until the title of a run says this state. */
+export const state = (page, word) => page.locator('main h1').getByText(word, { exact: true }).waitFor();
+
 /** Goes to a screen without loading the page again, and waits until it has its data. */
 export async function go(page, path) {
   await page.evaluate((hash) => (location.hash = hash), path.slice(1));

@@ -24,7 +24,7 @@ async function everyScreen(options, check) {
 function words(page) {
   return page.evaluate(() => {
     const theirs =
-      'bdi, .user-text, code, pre, kbd, .mono, .cm-editor, option, textarea, script, style, noscript';
+      'bdi, .user-text, code, pre, kbd, .mono, .cm-editor, header option, datalist option, textarea, script, style, noscript';
     const found = new Set();
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     for (let node = walker.nextNode(); node; node = walker.nextNode())

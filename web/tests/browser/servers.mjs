@@ -60,7 +60,7 @@ function start(command, options = {}) {
       return ready();
     });
   };
-  return { end, isReady };
+  return { end, isReady, pid: child.pid };
 }
 
 /** A node that can be killed and started again at the same address. */
@@ -75,7 +75,7 @@ function node(port, words) {
   return made;
 }
 
-/** `punctual dev`: `address`, and `stop()`, which ends it and removes its folder. */
+/** `punctual dev`: `address`, `pid`, and `stop()`, which ends it and removes its folder. */
 export async function startDev() {
   const data = await mkdtemp(join(tmpdir(), 'punctual-browser-'));
   const dev = node(await freePort(), ['dev', '--data', data, '--resp', '127.0.0.1:0']);
@@ -84,7 +84,7 @@ export async function startDev() {
     await dev.end();
     await rm(data, { recursive: true, force: true });
   };
-  return { address: dev.address, stop };
+  return { address: dev.address, pid: dev.process.pid, stop };
 }
 
 /** Three nodes, two workers and a reader's token. */

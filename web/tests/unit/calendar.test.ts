@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Fires } from '../../src/api/types';
+import { spanName } from '../../src/screens/calendar/words';
 import { bucketFor, busiest, daysFor, density, grid, inLines } from '../../src/screens/calendar/grid';
 import { addDays, local, mondayOf, startOf } from '../../src/screens/calendar/zone';
 
@@ -100,4 +101,10 @@ test('density is on a square-root scale; one fire is visible', () => {
   expect(density(200, 100)).toBe(100);
   expect(density(1, 1_000_000)).toBeGreaterThan(0);
   expect(density(1, 0)).toBe(0);
+});
+
+test('a span of days says its year once', () => {
+  expect(spanName('2026-11-16', '2026-11-29', 'en')).toBe('16 Nov – 29 Nov 2026');
+  expect(spanName('2026-11-16', '2026-11-29', 'zh')).toBe('2026年11月16日 – 11月29日');
+  expect(spanName('2026-12-21', '2027-01-03', 'zh')).toBe('2026年12月21日 – 2027年1月3日');
 });

@@ -1,5 +1,13 @@
 import { expect, test } from 'vitest';
-import { entriesOf, hasAnyDay, isName, judge, wrongWith, yearOf } from '../../src/screens/calendars/rules';
+import {
+  entriesOf,
+  hasAnyDay,
+  isName,
+  judge,
+  spansOf,
+  wrongWith,
+  yearOf,
+} from '../../src/screens/calendars/rules';
 
 test('an entry is a day, a span or a day of every year', () => {
   for (const entry of ['2026-10-01', '2026-10-01..2026-10-07', '2026-10-01..2026-10-01', '12-25', '02-29'])
@@ -49,4 +57,16 @@ test('a calendar needs a day, and a name without spaces', () => {
   expect(isName('cn-workdays_2.1')).toBe(true);
   expect(isName('two words')).toBe(false);
   expect(isName('')).toBe(false);
+});
+
+test('weekdays that follow each other are a span', () => {
+  expect(spansOf(['mon', 'tue', 'wed', 'thu', 'fri', 'sun'])).toEqual([
+    { first: 'mon', last: 'fri' },
+    { first: 'sun', last: 'sun' },
+  ]);
+  expect(spansOf(['sun', 'sat'])).toEqual([
+    { first: 'sat', last: 'sat' },
+    { first: 'sun', last: 'sun' },
+  ]);
+  expect(spansOf([])).toEqual([]);
 });

@@ -1,3 +1,4 @@
+import { count, num } from '../../src/i18n/plural';
 import { expect, test } from 'vitest';
 import { en } from '../../src/i18n/en';
 import { zh } from '../../src/i18n/zh';
@@ -42,4 +43,14 @@ test('Chinese has full-width punctuation, and spaces beside Latin letters', () =
     if (text.includes('2')) continue; // a sample value
     expect(text, key).not.toMatch(/\p{Script=Han}[A-Za-z0-9]|[A-Za-z0-9]\p{Script=Han}/u);
   }
+});
+
+test('numbers are grouped as both languages do', () => {
+  for (const n of [0, 7, 999, 1000, 1_234_567, -12_345, 0.5, 1234.5678, 2.9996])
+    for (const locale of ['en-GB', 'zh-CN']) expect(num(n)).toBe(new Intl.NumberFormat(locale).format(n));
+  expect([count(1, 'job'), count(0, 'job'), count(1204, 'entry', 'entries')]).toEqual([
+    '1 job',
+    '0 jobs',
+    '1,204 entries',
+  ]);
 });

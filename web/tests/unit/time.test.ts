@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { duration, exact, inZone, relative } from '../../src/lib/time';
+import { clock, duration, exact, inZone, relative } from '../../src/lib/time';
 
 test.each([
   [0, '0 ms', '0 毫秒'],
@@ -40,4 +40,9 @@ test('an instant is shown in each zone once', () => {
 
 test('an unknown zone is shown as UTC', () => {
   expect(inZone(0, 'Mars/Base', 'en')).toContain('1970');
+});
+
+test('a clock has two digits for each part', () => {
+  expect(clock(new Date(2026, 10, 17, 2, 5).getTime())).toBe('02:05');
+  expect(clock(new Date(2026, 10, 17, 23, 59).getTime())).toBe('23:59');
 });

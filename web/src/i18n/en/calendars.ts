@@ -15,6 +15,9 @@ export const calendars = {
   comma: ', ',
   empty:
     'A calendar limits jobs to certain days, such as business days. Create one here, or paste this into a terminal:',
+  missing: 'There is no such calendar. It may have been deleted.',
+  toCalendars: 'All calendars',
+  to: '–',
   weekdays: { mon: 'Mon', tue: 'Tue', wed: 'Wed', thu: 'Thu', fri: 'Fri', sat: 'Sat', sun: 'Sun' },
   exclude: 'Excluded days (holidays)',
   include: 'Included days (worked weekends)',

@@ -20,6 +20,7 @@ export const run = {
   checkpointUse: 'The next attempt continues here.',
   retryOf: 'Retry of',
   partOf: (part: string) => `Part ${part} of`,
+  childOf: (index: number, total: number) => `Part of, index ${index} of ${total}`,
   cancel: 'Cancel',
   move: 'Move…',
   retry: 'Retry',
@@ -103,7 +104,7 @@ export const run = {
   download: 'Download the log',
   eventsTitle: 'Events',
   events: {
-    created: 'made',
+    created: 'created',
     due: 'its due time came',
     held: 'waits for another run of the job',
     assigned: 'given to a worker',

@@ -21,6 +21,7 @@ export const run = {
   checkpointUse: '下一次尝试从这里继续。',
   retryOf: '重试自',
   partOf: (part: string) => `第 ${part} 部分，属于`,
+  childOf: (index: number, total: number) => `所属运行（索引 ${index}，共 ${total} 个）`,
   cancel: '取消',
   move: '转移…',
   retry: '重试',

@@ -33,7 +33,7 @@ export const runs = {
   key: '键',
   triggers: {
     schedule: '调度',
-    misfire: '补触发',
+    misfire: '错过触发',
     manual: '手动',
     submit: '提交',
     retry: '重试',

@@ -38,7 +38,7 @@ export const shell = {
     jobEdit: '编辑',
     runs: '运行',
     run: '运行',
-    calendar: '日程',
+    calendar: '日历',
     queues: '队列',
     queue: '队列',
     workers: '执行节点',

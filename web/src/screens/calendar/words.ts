@@ -26,7 +26,11 @@ export function hourName({ day, hour }: { day: string; hour: number }, lang: Lan
   return lang === 'zh' ? `${dayName(day, lang)} ${clock}` : `${dayName(day, lang)}, ${clock}`;
 }
 
-/** `16 Nov – 29 Nov 2026` */
+/** `16 Nov – 29 Nov 2026`, `2026年11月16日 – 11月29日`: the year is said once, where the language says it. */
 export function spanName(first: string, last: string, lang: Lang): string {
-  return `${shortDay(first, lang)} – ${named(last, lang, { day: 'numeric', month: 'short', year: 'numeric' })}`;
+  const withYear = (day: string) => named(day, lang, { day: 'numeric', month: 'short', year: 'numeric' });
+  const isOneYear = first.slice(0, 4) === last.slice(0, 4);
+  const from = isOneYear && lang === 'en' ? shortDay(first, lang) : withYear(first);
+  const to = isOneYear && lang === 'zh' ? shortDay(last, lang) : withYear(last);
+  return `${from} – ${to}`;
 }

@@ -72,6 +72,22 @@ export function rulesOf(calendar: Calendar): Rules {
   };
 }
 
+/** Weekdays that follow each other as spans: Monday to Friday, and Sunday. Two days are not a span. */
+export function spansOf(weekly: Weekday[]): { first: Weekday; last: Weekday }[] {
+  const spans: Weekday[][] = [];
+  for (const day of WEEKDAYS.filter((each) => weekly.includes(each))) {
+    const before = WEEKDAYS[WEEKDAYS.indexOf(day) - 1];
+    const span = spans.at(-1);
+    if (span && span.at(-1) === before) span.push(day);
+    else spans.push([day]);
+  }
+  return spans.flatMap((span) =>
+    span.length > 2
+      ? [{ first: span[0]!, last: span.at(-1)! }]
+      : span.map((day) => ({ first: day, last: day })),
+  );
+}
+
 /** Whether a calendar with these rules has any day; the server refuses one without. */
 export function hasAnyDay(rules: Rules): boolean {
   return rules.weekly.length > 0 || rules.include.length > 0;

@@ -1,15 +1,9 @@
 // The policies of a job as sentences.
 import type { Words } from '../../i18n/i18n.svelte';
 import type { JobFile } from '../../api/types';
-import { spanMs } from '../../lib/spans';
+import { spanWords } from '../../lib/spans';
 import { visible } from '../../lib/text';
-import { duration, type Lang } from '../../lib/time';
-
-/** `10m` as `10 min`; what is no span stays as it is. */
-export function spanWords(text: string, lang: Lang): string {
-  const ms = spanMs(text);
-  return ms === null ? text : duration(ms, lang);
-}
+import type { Lang } from '../../lib/time';
 
 export function policySentences(job: JobFile, words: Words['job'], lang: Lang): string[] {
   const span = (text: string) => spanWords(text, lang);
@@ -30,7 +24,7 @@ export function policySentences(job: JobFile, words: Words['job'], lang: Lang): 
   if (limits?.running) sentences.push(words.running(limits.running));
   if (typeof job.priority === 'number' && job.priority !== 5) sentences.push(words.priority(job.priority));
   if (route?.strategy && route.strategy !== 'least_loaded')
-    sentences.push(words.route(route.strategy.replaceAll('_', ' ')));
+    sentences.push(words.route(words.strategies[route.strategy] ?? route.strategy));
   const labels = Object.entries(route?.selector ?? {}).map(([name, value]) => `${name}=${value}`);
   if (labels.length > 0) sentences.push(words.selector(visible(labels.join(', '))));
   if (route?.shards) sentences.push(words.shards(route.shards));

@@ -9,11 +9,14 @@ import { merge } from './merge';
 
 const PAGE = 200;
 const NEWEST = 100;
-/** Rows that changed outside the newest page are read one by one, up to this many at a time. */
+/** Rows that changed outside the newest page are read one by one, up to this many at a time, if they are among these. */
 const SINGLE_MAX = 10;
+const SINGLE_AMONG = 2_000;
 const CALM_MS = 1_000;
+/** Counting reads many rows on the server, so a live list counts at most this often. */
+const COUNT_MS = 10_000;
 /** Without scrolling, the list does not grow beyond this. */
-const KEPT = 2_000;
+const KEPT = 500;
 
 function same(a: Run, b: Run): boolean {
   return (
@@ -42,6 +45,10 @@ export class RunList {
   #filter: Query;
   #next: string | null = null;
   #gap = false;
+  #changed = new Set<string>();
+  #refreshTimer: ReturnType<typeof setTimeout> | undefined;
+  #countedAt = -Infinity;
+  #countTimer: ReturnType<typeof setTimeout> | undefined;
   #stop = new AbortController();
 
   constructor(namespace: string, filter: Query) {
@@ -55,31 +62,49 @@ export class RunList {
 
   start(): () => void {
     void this.reload();
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    let changed = new Set<string>();
     const unfollow = live.onChange((change) => {
       if (document.hidden || !touches(change, ['runs'])) return;
-      for (const id of change.runs) changed.add(id);
-      timer ??= setTimeout(() => {
-        timer = undefined;
-        const ids = changed;
-        changed = new Set();
-        void this.#refresh(ids);
-      }, CALM_MS);
+      for (const id of change.runs) this.#changed.add(id);
+      this.#refreshIn(CALM_MS);
     });
-    const onVisible = () => void (!document.hidden && this.#refresh(new Set()));
+    const onVisible = () => void (!document.hidden && this.#refreshIn(0));
     document.addEventListener('visibilitychange', onVisible);
     return () => {
       this.#stop.abort();
-      clearTimeout(timer);
+      clearTimeout(this.#refreshTimer);
+      clearTimeout(this.#countTimer);
       unfollow();
       document.removeEventListener('visibilitychange', onVisible);
     };
   }
 
-  #read(limit: number, after: string | null, count: boolean): Promise<RunPage> {
+  #refreshIn(ms: number): void {
+    this.#refreshTimer ??= setTimeout(() => {
+      this.#refreshTimer = undefined;
+      if (this.loading) return this.#refreshIn(CALM_MS);
+      const ids = this.#changed;
+      this.#changed = new Set();
+      void this.#refresh(ids);
+    }, ms);
+  }
+
+  async #read(limit: number, after: string | null, count: boolean): Promise<RunPage> {
     const query = { ...this.#filter, limit, after, count };
-    return api.get<RunPage>(inNs(this.#namespace, 'runs'), query, { signal: this.#stop.signal });
+    const path = inNs(this.#namespace, 'runs');
+    const page = await api.get<RunPage>(path, query, { signal: this.#stop.signal });
+    if (count) {
+      this.counts = page.counts ?? null;
+      this.#countedAt = Date.now();
+    }
+    return page;
+  }
+
+  /** Whether the counts are old enough to be read again. Newer ones are read again when they are that old. */
+  #countIsDue(): boolean {
+    const wait = this.#countedAt + COUNT_MS - Date.now();
+    clearTimeout(this.#countTimer);
+    if (wait > 0) this.#countTimer = setTimeout(() => !document.hidden && this.#refreshIn(0), wait);
+    return wait <= 0;
   }
 
   /** Reads from the beginning. */
@@ -88,7 +113,6 @@ export class RunList {
       const page = await this.#read(PAGE, null, true);
       this.rows = page.items;
       this.#next = page.next ?? null;
-      this.counts = page.counts ?? null;
       this.fresh = [];
       this.#gap = false;
       this.ready = true;
@@ -117,15 +141,14 @@ export class RunList {
   }
 
   async #refresh(ids: Set<string>): Promise<void> {
-    if (!this.ready || this.loading) return;
+    if (!this.ready) return;
     try {
-      const page = await this.#read(NEWEST, null, true);
+      const page = await this.#read(NEWEST, null, this.#countIsDue());
       const known = new Set(page.items.map((run) => run.id));
       const made = merge(this.rows, page.items, same);
       this.rows = made.rows;
       this.fresh = made.fresh;
       this.#gap = made.gap;
-      this.counts = page.counts ?? this.counts;
       this.error = null;
       await this.#singles([...ids].filter((id) => !known.has(id)));
       if (this.fresh.length > 0 && !this.held) this.show();
@@ -136,7 +159,7 @@ export class RunList {
 
   /** Older rows that changed, and open rows that a state filter no longer lists. */
   async #singles(ids: string[]): Promise<void> {
-    const mine = new Map(this.rows.slice(0, KEPT).map((run) => [run.id, run]));
+    const mine = new Map(this.rows.slice(0, SINGLE_AMONG).map((run) => [run.id, run]));
     const stale = ids.filter((id) => mine.has(id) && isOpen(mine.get(id)!.state)).slice(0, SINGLE_MAX);
     if (stale.length === 0) return;
     const path = (id: string) => url(inNs(this.#namespace, 'runs', id));
