@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use punctual_tests::api::RUNS;
+use punctual_tests::chance::told;
 use punctual_tests::history::has_ended;
 use punctual_tests::wait::{self, SOON};
 use punctual_tests::{Api, Export, Node, Scene};
@@ -88,7 +89,7 @@ fn thirty_kills_under_load_lose_nothing_and_double_nothing() {
             scope.spawn(move || clients.submit(client));
         }
         let _stop = StopAtDrop(&clients.done);
-        for round in 0..KILLS {
+        for round in 0..told("KILLS").unwrap_or(KILLS) {
             let before = locked(&clients.acknowledged).len();
             wait::until_so("something is acknowledged", SOON, || {
                 locked(&clients.acknowledged).len() > before + SUBMITS_MIN / KILLS as usize

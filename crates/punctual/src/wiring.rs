@@ -194,7 +194,11 @@ pub async fn start(settings: &Settings, parts: Parts) -> anyhow::Result<Running>
         }
         None => (None, None),
     };
-    let clock = cluster.as_ref().map_or(clock, |cluster| Arc::clone(&cluster.clock) as Arc<dyn Clock>);
+    let system_clock = clock;
+    let clock = match &cluster {
+        Some(cluster) => Arc::clone(&cluster.clock) as Arc<dyn Clock>,
+        None => Arc::clone(&system_clock),
+    };
     let mut offer = [0; OFFER_BYTES];
     getrandom::fill(&mut offer)?;
     let attempt_keys = AttemptKeys::agree(&*store, &offer).await?;
@@ -217,8 +221,10 @@ pub async fn start(settings: &Settings, parts: Parts) -> anyhow::Result<Running>
 
     let server = if access.is_some() { open_files::limited(settings) } else { settings.server.clone() };
     let Access { gate, tls, console } = access.unwrap_or_default();
-    let mut endpoints =
-        Endpoints::new(handle.clone(), Arc::clone(&clock), &name, server).behind(gate).with_console(console);
+    let mut endpoints = Endpoints::new(handle.clone(), Arc::clone(&clock), &name, server)
+        .behind(gate)
+        .with_console(console)
+        .with_system_clock(system_clock);
     if let Some(tls) = tls {
         endpoints = endpoints.over(tls);
     }

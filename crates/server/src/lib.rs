@@ -51,6 +51,8 @@ pub use tls::{Files, Tls};
 pub struct Endpoints {
     pub handle: Handle,
     clock: Arc<dyn Clock>,
+    /// The system clock of this machine. It is only compared with `clock`.
+    system_clock: Arc<dyn Clock>,
     node: Arc<str>,
     settings: Arc<Settings>,
     places: Arc<Places>,
@@ -81,6 +83,7 @@ impl Endpoints {
     pub fn new(handle: Handle, clock: Arc<dyn Clock>, node: &str, settings: Settings) -> Endpoints {
         Endpoints {
             handle,
+            system_clock: Arc::clone(&clock),
             clock,
             node: node.into(),
             places: Places::new(&settings),
@@ -104,6 +107,12 @@ impl Endpoints {
     #[must_use]
     pub fn with_console(self, console: Console) -> Endpoints {
         Endpoints { console: Arc::new(console), ..self }
+    }
+
+    /// Sets the system clock, for a node that goes by its store's clock.
+    #[must_use]
+    pub fn with_system_clock(self, system_clock: Arc<dyn Clock>) -> Endpoints {
+        Endpoints { system_clock, ..self }
     }
 
     /// Sets the address of the Redis-protocol endpoint.

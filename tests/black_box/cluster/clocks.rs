@@ -10,7 +10,7 @@ use punctual_tests::cluster::{Kept, NODES};
 use punctual_tests::fault::Clock;
 use punctual_tests::wait::{self, SOON};
 use punctual_tests::{Cluster, Scene};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Leases that do not end because the machine stands still for a moment.
 const CALM: [&str; 2] = ["--shard-lease", "5s"];
@@ -62,6 +62,15 @@ impl Ticking {
             now.len() == self.jobs
                 && now.iter().all(|(job, runs)| *runs >= before.get(job).unwrap_or(&0) + ticks)
         });
+    }
+
+    /// The differences that the overview warns of, as a third node sees them.
+    fn warned(&self) -> Vec<String> {
+        let overview = self.cluster.insist(2, |api| api.get("/api/v1/overview"));
+        let entries = overview["attention"].as_array().expect("a list");
+        let offsets = entries.iter().filter(|entry| entry["kind"] == "clock_offset");
+        let message = |entry: &Value| entry["message"].as_str().expect("a text").to_owned();
+        offsets.map(message).collect()
     }
 
     /// By the right time nothing began early, and nothing twice.
@@ -134,6 +143,11 @@ fn servers_that_disagree_by_seconds_fire_once_and_never_early() {
     };
     let mut ticking = Ticking::start(6, disagree);
     ticking.wait_for_ticks(TICKS_EACH);
+    let warned = ticking.warned();
+    for difference in ["is 5s ahead of", "is 5s behind"] {
+        assert!(warned.iter().any(|message| message.contains(difference)), "{difference}: {warned:?}");
+    }
+    assert_eq!(warned.len(), 2, "{warned:?}");
     // The shards of a node that dies go to one that is ten seconds behind it, or ahead of it.
     for node in [0, 1] {
         ticking.cluster.nodes[node].kill();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::{Origin, Reason, State, Status};
+use punctual_core::schedule::format_duration;
 use punctual_store::{Durability, LetterFilter, RunFilter};
 use punctual_wire::Text;
 use punctual_wire::rest::{Attention, AttentionKind, Node};
@@ -18,8 +19,8 @@ use crate::Endpoints;
 pub(crate) const MAX: usize = 100;
 /// Dead letters and ready runs that are read and grouped by job.
 const READ_MAX: usize = 1000;
-/// A node whose clock differs by more gets a warning; below it, the time to ask the node plays a part.
-const OFFSET_MAX: Duration = Duration::from_secs(2);
+/// A node whose system clock differs by more from the store's gets a warning.
+const OFFSET_MAX: Duration = Duration::from_secs(1);
 
 /// The entries, worst first.
 pub(crate) async fn list(
@@ -42,16 +43,20 @@ pub(crate) async fn list(
 }
 
 fn of_nodes(endpoints: &Endpoints, nodes: &[Node]) -> Vec<Attention> {
-    let now = endpoints.clock.now();
     let mut all = Vec::new();
     for node in nodes {
         let name = Some(node.name.clone());
-        let offset = now.since(node.now.0).max(node.now.0.since(now));
+        let offset = Duration::from_millis(node.clock_offset_ms.unsigned_abs());
         if let Some(at) = node.lost_at {
             let message = format!("node `{}` was lost; look at its log and start it again", node.name);
             all.push(Attention { since: Some(at), ..entry(AttentionKind::NodeLost, name, message) });
         } else if offset > OFFSET_MAX {
-            let message = format!("the clock of node `{}` differs by {} ms", node.name, offset.as_millis());
+            let way = if node.clock_offset_ms > 0 { "ahead of" } else { "behind" };
+            let message = format!(
+                "the system clock of node `{}` is {} {way} the store's; synchronise it (NTP)",
+                node.name,
+                format_duration(Duration::from_secs_f64(offset.as_secs_f64().round()))
+            );
             all.push(entry(AttentionKind::ClockOffset, name, message));
         }
     }

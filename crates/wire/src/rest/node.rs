@@ -19,8 +19,12 @@ pub struct Node {
     pub roles: Vec<String>,
     /// Empty if the node did not report it.
     pub version: String,
-    /// The time by the node's clock.
+    /// The time that the node goes by: the store's.
     pub now: Instant,
+    /// How far the system clock of its machine is ahead of the store's clock. Nothing goes by the system clock, but the
+    /// node's log lines have its time. 0 if the node did not report it.
+    #[serde(default)]
+    pub clock_offset_ms: i64,
     pub ready: bool,
     /// When the other nodes noticed that it was lost while it led shards. `null` means it is alive. A lost node is listed for
     /// an hour.

@@ -14,15 +14,7 @@ export function slotsOf(worker: Worker, runs: Run[]): Slot[] {
   return Array.from({ length: count }, (_, index) => mine[index] ?? (index < busy ? 'busy' : 'free'));
 }
 
-/** How far the clock of each node is from the middle one, in milliseconds; the way of the answers is in it. */
-export function clockOffsets(nodes: Node[]): Map<string, number> {
-  const alive = nodes.filter((node) => !node.lost_at && !node.failed);
-  const times = alive.map((node) => Date.parse(node.now)).sort((a, b) => a - b);
-  const middle = times[Math.floor((times.length - 1) / 2)] ?? 0;
-  return new Map(alive.map((node) => [node.name, Date.parse(node.now) - middle]));
-}
-
-/** A smaller difference may be the way of the answer. */
+/** A smaller difference of a system clock is not worth telling. */
 export const OFFSET_TOLD_MS = 500;
 
 /** Versions that differ from the one most nodes have, as during an update. */
