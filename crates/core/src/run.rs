@@ -36,7 +36,7 @@ use crate::ids::{JobId, RunId, ShardId, Token};
 use crate::job::Definition;
 use crate::limits::LISTED_OUTPUT_BYTES_MAX;
 use crate::name::{Name, Namespace};
-use crate::progress::{Checkpoint, Reported};
+use crate::progress::{Checkpoint, Reported, Resumes, Version};
 use crate::task::Params;
 
 pub use apply::{Event, Refused};
@@ -79,6 +79,8 @@ pub struct Run {
     pub retry_of: Option<RunId>,
     /// What its attempts reported. `None` means nothing yet.
     pub progress: Option<Box<Reported>>,
+    /// What its attempts were given to continue from. `None` means that it never had a checkpoint.
+    pub resumes: Option<Box<Resumes>>,
     pub exit_code: Option<i32>,
     pub output: Box<str>,
     pub error: Box<str>,
@@ -173,6 +175,7 @@ impl Run {
             key: None,
             retry_of: None,
             progress: None,
+            resumes: None,
             exit_code: None,
             output: Box::default(),
             error: Box::default(),
@@ -243,6 +246,23 @@ impl Run {
     /// Where the next attempt continues.
     pub fn checkpoint(&self) -> Option<&Checkpoint> {
         self.progress.as_ref()?.checkpoint.as_ref()
+    }
+
+    fn checkpoint_version(&self) -> Option<Version> {
+        Some(self.checkpoint()?.version)
+    }
+
+    /// Lets a new run continue at the checkpoint of another run.
+    pub fn continue_at(&mut self, reported: Reported) {
+        self.progress = Some(Box::new(reported));
+        self.note_checkpoint();
+    }
+
+    /// Puts the checkpoint that was just kept on record.
+    fn note_checkpoint(&mut self) {
+        if let Some(version) = self.checkpoint_version() {
+            self.resumes.get_or_insert_default().keep(version);
+        }
     }
 
     /// The name of the worker that a moved run has left, while it waits for another.

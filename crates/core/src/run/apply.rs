@@ -181,6 +181,7 @@ impl Run {
         let is_taken = reported.take(progress, self.attempt, now);
         if is_taken && is_checkpoint {
             (self.losses, self.moves) = (0, 0);
+            self.note_checkpoint();
         }
         is_taken
     }
@@ -211,6 +212,10 @@ impl Run {
     fn begin_attempt(&mut self, assignee: Assignee, token: Token, now: Timestamp) -> State {
         self.attempt += 1;
         self.token = token;
+        let given = self.checkpoint_version();
+        if let Some(resumes) = &mut self.resumes {
+            resumes.start(token, given);
+        }
         // The reason and the wish for a worker were about the attempt before.
         (self.reason, self.move_to) = (None, None);
         if let Some(before) = self.assignee.replace(assignee.clone()) {

@@ -11,14 +11,16 @@ use std::collections::BTreeMap;
 
 use punctual_core::Timestamp;
 use punctual_core::change::{Revision, Skip, SkipReason};
-use punctual_core::ids::{JobId, RunId};
+use punctual_core::ids::{JobId, RunId, Token};
 use punctual_core::job::{Job, State};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::Run;
 use rustc_hash::FxHashMap;
 
 pub use line::BadLine;
-pub use record::{EventRecord, JobRecord, JobRef, Lane, RevisionRecord, RunRecord, SkipRecord, StatsRecord};
+pub use record::{
+    EventRecord, JobRecord, JobRef, Lane, ResumeRecord, RevisionRecord, RunRecord, SkipRecord, StatsRecord,
+};
 pub use rules::Rules;
 
 use crate::checks;
@@ -30,6 +32,8 @@ pub struct History {
     pub(crate) runs: BTreeMap<RunId, RunRecord>,
     /// Ordered by their numbers.
     pub(crate) events: FxHashMap<RunId, Vec<EventRecord>>,
+    /// By the token of the attempt.
+    pub(crate) resumes: BTreeMap<(RunId, Token), ResumeRecord>,
     pub(crate) jobs: BTreeMap<JobId, JobRecord>,
     named: FxHashMap<(Namespace, Name), JobId>,
     /// By job and revision, ordered by their first due times.
@@ -66,6 +70,7 @@ impl History {
         for event in EventRecord::all_of(run) {
             self.add_event(event);
         }
+        ResumeRecord::all_of(run).for_each(|resume| self.add_resume(resume));
         self.add_run_record(run.into());
     }
 
@@ -123,6 +128,10 @@ impl History {
         if !known.into_iter().any(|other| *other == event) {
             events.insert(place, event);
         }
+    }
+
+    pub(crate) fn add_resume(&mut self, resume: ResumeRecord) {
+        self.resumes.insert((resume.run, resume.token), resume);
     }
 
     pub fn check(&self, options: &Options) -> Report {
