@@ -15,6 +15,9 @@
 //!    └─ its only worker is gone ─▶ failed
 //! ```
 //!
+//! A cancelled run that has left work at a service stays waiting or ready. It ends with its next attempt, which cancels the
+//! work.
+//!
 //! The second diagram is of a split run ([`split`]): its children have the attempts. The last arrow is of a child that is
 //! pinned to one worker. All arrows are in [`Run::apply`].
 
@@ -68,6 +71,9 @@ pub struct Run {
     pub moves: u32,
     /// The name of the worker that the next attempt should go to. `None` means any worker.
     pub move_to: Option<Arc<str>>,
+    /// Why its next attempt is stopped when it starts. Only a worker can cancel the work that an earlier attempt has left at a
+    /// service. `None` means that it works.
+    pub cancel_next: Option<Cause>,
     /// The newest fencing token.
     pub token: Token,
     /// The worker or queue that the newest attempt was assigned to.
@@ -168,6 +174,7 @@ impl Run {
             losses: 0,
             moves: 0,
             move_to: None,
+            cancel_next: None,
             token: Token::default(),
             assignee: None,
             priority: 5,
@@ -274,8 +281,16 @@ impl Run {
     pub fn cancelling(&self) -> Option<Cause> {
         match self.state {
             State::Running { cancelling, .. } | State::Split { cancelling, .. } => cancelling,
-            _ => None,
+            State::Waiting { .. } | State::Ready { .. } => self.cancel_next,
+            State::Succeeded | State::Failed | State::TimedOut | State::Cancelled | State::Skipped => None,
         }
+    }
+
+    /// Whether an attempt may have left work at a service that no worker watches now.
+    fn has_left_work(&self, definition: &Definition) -> bool {
+        let mut since_failure = self.entries.iter().rev().take_while(|entry| entry.what != What::Failed);
+        definition.is_accepted_elsewhere()
+            && since_failure.any(|entry| matches!(entry.what, What::Lost | What::Moved))
     }
 
     /// Keeps only the end of a long output, as listings show it. Returns whether it was cut.
