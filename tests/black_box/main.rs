@@ -6,6 +6,7 @@ mod command_line;
 mod rules;
 mod pool;
 mod workers;
+mod poison;
 mod families;
 mod dead_letters;
 mod long_work;
