@@ -45,10 +45,10 @@ fn a_run_that_kills_its_worker_is_given_up_and_others_go_on() {
     let attempts = run["attempts"].as_array().expect("a run has attempts");
     assert!(attempts.iter().all(|attempt| attempt["result"] == "lost"), "{run}");
     assert_eq!((attempts.len(), restarts), (LOSSES_MAX, LOSSES_MAX), "{run}");
-    let letters = node.cli(["dlq", "list"]).ok();
-    assert!(letters.contains(id), "{letters}");
+    let listed = node.cli(["dlq", "list"]).ok();
+    assert!(listed.contains(id), "{listed}");
 
-    // Whatever was due meanwhile is done, and the worker stays.
+    // Every run that was due meanwhile is done, and the worker stays.
     let through = run["finished_at"].as_str().expect("it has ended").to_owned();
     let due_by_then = |runs: Vec<Value>| -> Vec<Value> {
         runs.into_iter().filter(|run| run["due_at"].as_str() <= Some(&through)).collect()

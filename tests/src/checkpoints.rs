@@ -1,4 +1,4 @@
-//! The witness of checkpoints: those that somebody knows to be stored, and those that attempts started at.
+//! The witness of checkpoints: those that a client knows to be stored, and those that attempts started at.
 
 use std::collections::BTreeMap;
 
