@@ -12,7 +12,7 @@ use punctual_core::change::SkipReason;
 use punctual_core::ids::{JobId, RunId, Token};
 use punctual_core::job::{Cursor, State};
 use punctual_core::name::{Name, Namespace};
-use punctual_core::progress::Version;
+use punctual_core::progress::{Resume, Version};
 use punctual_core::run::Status;
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 
 use super::History;
 use super::record::{
-    EventRecord, JobRecord, JobRef, Lane, ResumeRecord, RevisionRecord, RunRecord, SkipRecord, StatsRecord,
+    EventRecord, JobRecord, JobRef, Lane, RevisionRecord, RunRecord, SkipRecord, StatsRecord,
 };
 use super::rules::Rules;
 
@@ -37,7 +37,9 @@ pub(super) fn add(history: &mut History, text: &str) -> Result<(), String> {
     match serde_json::from_str(text).map_err(|error| error.to_string())? {
         Line::Run(line) => history.add_run_record(line.into()),
         Line::Event(line) => history.add_event(line.into()),
-        Line::Resume(line) => history.add_resume(line.into()),
+        Line::Resume(ResumeLine { run, token, kept, given }) => {
+            history.add_resume(run, Resume { token: Token(token), kept, given });
+        }
         Line::Skip(line) => history.add_skip_record(line.into()),
         Line::Job(line) => history.add_job_record(line.read()?),
         Line::Revision(line) => history.add_revision_record(line.read()?),
@@ -232,13 +234,6 @@ impl From<EventLine> for EventRecord {
     fn from(line: EventLine) -> EventRecord {
         let EventLine { run, seq, from, to, at, token, what } = line;
         EventRecord { run, seq, from, to, at, token: token.map(Token).unwrap_or_default(), what }
-    }
-}
-
-impl From<ResumeLine> for ResumeRecord {
-    fn from(line: ResumeLine) -> ResumeRecord {
-        let ResumeLine { run, token, kept, given } = line;
-        ResumeRecord { run, token: Token(token), kept, given }
     }
 }
 

@@ -14,13 +14,12 @@ use punctual_core::change::{Revision, Skip, SkipReason};
 use punctual_core::ids::{JobId, RunId, Token};
 use punctual_core::job::{Job, State};
 use punctual_core::name::{Name, Namespace};
+use punctual_core::progress::Resume;
 use punctual_core::run::Run;
 use rustc_hash::FxHashMap;
 
 pub use line::BadLine;
-pub use record::{
-    EventRecord, JobRecord, JobRef, Lane, ResumeRecord, RevisionRecord, RunRecord, SkipRecord, StatsRecord,
-};
+pub use record::{EventRecord, JobRecord, JobRef, Lane, RevisionRecord, RunRecord, SkipRecord, StatsRecord};
 pub use rules::Rules;
 
 use crate::checks;
@@ -33,7 +32,7 @@ pub struct History {
     /// Ordered by their numbers.
     pub(crate) events: FxHashMap<RunId, Vec<EventRecord>>,
     /// By the token of the attempt.
-    pub(crate) resumes: BTreeMap<(RunId, Token), ResumeRecord>,
+    pub(crate) resumes: BTreeMap<(RunId, Token), Resume>,
     pub(crate) jobs: BTreeMap<JobId, JobRecord>,
     named: FxHashMap<(Namespace, Name), JobId>,
     /// By job and revision, ordered by their first due times.
@@ -70,7 +69,9 @@ impl History {
         for event in EventRecord::all_of(run) {
             self.add_event(event);
         }
-        ResumeRecord::all_of(run).for_each(|resume| self.add_resume(resume));
+        for resume in run.resumes.iter().flat_map(|resumes| &resumes.starts) {
+            self.add_resume(run.id, *resume);
+        }
         self.add_run_record(run.into());
     }
 
@@ -130,8 +131,8 @@ impl History {
         }
     }
 
-    pub(crate) fn add_resume(&mut self, resume: ResumeRecord) {
-        self.resumes.insert((resume.run, resume.token), resume);
+    pub(crate) fn add_resume(&mut self, run: RunId, resume: Resume) {
+        self.resumes.insert((run, resume.token), resume);
     }
 
     pub fn check(&self, options: &Options) -> Report {

@@ -5,7 +5,6 @@ use punctual_core::change::{Revision, Skip, SkipReason};
 use punctual_core::ids::{JobId, RunId, Token};
 use punctual_core::job::{Cursor, Job, State};
 use punctual_core::name::{Name, Namespace};
-use punctual_core::progress::{Resume, Version};
 use punctual_core::run::{Origin, Run, Status, Trigger};
 
 use super::rules::Rules;
@@ -61,17 +60,6 @@ pub struct EventRecord {
     pub token: Token,
     /// The name of the transition. `None` means the export does not contain it.
     pub what: Option<Box<str>>,
-}
-
-/// The start of an attempt whose run had a checkpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ResumeRecord {
-    pub run: RunId,
-    pub token: Token,
-    /// The newest checkpoint that was kept before.
-    pub kept: Version,
-    /// The checkpoint that the attempt was given. `None` means that it started over.
-    pub given: Option<Version>,
 }
 
 /// Skipped due times from `from` to `to`, both included.
@@ -138,18 +126,6 @@ impl EventRecord {
             at: entry.at,
             token: entry.token,
             what: Some(entry.what.as_str().into()),
-        })
-    }
-}
-
-impl ResumeRecord {
-    pub fn all_of(run: &Run) -> impl Iterator<Item = ResumeRecord> {
-        let starts = run.resumes.iter().flat_map(|resumes| &resumes.starts);
-        starts.map(|Resume { token, kept, given }| ResumeRecord {
-            run: run.id,
-            token: *token,
-            kept: *kept,
-            given: *given,
         })
     }
 }
