@@ -3,16 +3,19 @@
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use punctual_tests::api::RUNS;
 use punctual_tests::history::has_ended;
 use punctual_tests::wait::{self, SOON};
-use punctual_tests::{Api, Node, Scene, Worker};
+use punctual_tests::{Api, Machine, Node, Scene, Worker};
 use serde_json::{Value, json};
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/accepting.py");
 /// Work of ten seconds.
 const LONG: u32 = 100;
+/// A start is answered by then, however long the work takes.
+const ANSWERED_MAX: Duration = Duration::from_secs(1);
 
 /// The service, in a process of its own.
 struct Service {
@@ -88,8 +91,10 @@ fn worker(scene: &Scene, node: &Node, name: &str) -> Worker {
 #[test]
 fn a_service_accepts_work_and_its_progress_is_seen() {
     let scene = Scene::new();
-    let (node, service) = (scene.start(), Service::start(&scene));
+    let (node, service, machine) = (scene.start(), Service::start(&scene), Machine::watched());
+    let asked = wait::now();
     let id = service.submit(node.api(), 20);
+    assert!(asked.elapsed() < ANSWERED_MAX + machine.taken(), "{:?}", asked.elapsed());
     let seen = until_progress(node.api(), &id);
     assert_eq!(seen["state"], json!("running"), "{seen}");
     assert!(seen["progress_message"].as_str().is_some_and(|message| message.starts_with("row ")), "{seen}");
@@ -108,6 +113,23 @@ fn a_cancelled_run_cancels_the_work_at_the_service() {
     let run = ended(node.api(), &id);
     assert_eq!(run["state"], json!("cancelled"), "{run}");
     assert_eq!(service.told("cancel", &id), 1, "{}", service.printed());
+}
+
+#[test]
+fn a_cancel_after_a_lost_worker_cancels_the_work_at_the_service() {
+    let scene = Scene::new();
+    let (node, service) = (scene.start_center("2s"), Service::start(&scene));
+    let mut first = worker(&scene, &node, "a");
+    let id = service.submit(node.api(), 100 * LONG);
+    until_progress(node.api(), &id);
+    first.kill();
+    wait::until_so("no worker has the run", SOON, || node.api().run(&id)["state"] == "ready");
+    assert!(node.cli(["run", "cancel", &id]).ok().starts_with("cancelling "));
+    assert!(node.cli(["run", "why", &id]).ok().contains("told the service to stop the work"));
+    let _second = worker(&scene, &node, "b");
+    let run = ended(node.api(), &id);
+    assert_eq!((&run["state"], &run["attempt"]), (&json!("cancelled"), &json!(2)), "{run}");
+    assert_eq!((service.told("start", &id), service.told("cancel", &id)), (1, 1), "{}", service.printed());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Several nodes on one store: what dies, stops or is cut off costs a moment and nothing else.
 
 mod kills;
+mod checkpoints;
 mod pauses;
 mod store;
 mod endpoints;

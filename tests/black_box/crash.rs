@@ -10,7 +10,7 @@ use std::time::Duration;
 use punctual_tests::api::RUNS;
 use punctual_tests::chance::told;
 use punctual_tests::history::has_ended;
-use punctual_tests::wait::{self, SOON};
+use punctual_tests::wait::{self, SOON, StopAtDrop};
 use punctual_tests::{Api, Export, Node, Scene};
 use punctual_verify::Options;
 use rustix::process::Signal;
@@ -106,15 +106,6 @@ fn thirty_kills_under_load_lose_nothing_and_double_nothing() {
         }
     });
     check_everything(&scene, &node, &locked(&clients.acknowledged));
-}
-
-/// Lets the clients go home also when the scene fails.
-struct StopAtDrop<'a>(&'a AtomicBool);
-
-impl Drop for StopAtDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 fn check_everything(scene: &Scene, node: &Node, acknowledged: &BTreeMap<String, String>) {

@@ -130,7 +130,7 @@ row=0
 if [ -n "$PUNCTUAL_CHECKPOINT" ]; then row=$(cat "$PUNCTUAL_CHECKPOINT"); fi
 echo "attempt $PUNCTUAL_ATTEMPT from $row" >> starts
 while [ "$row" -lt 10 ]; do
-  while [ "$row" -ge "$(cat limit)" ]; do sleep 0.05; done
+  while limit=$(cat limit); [ -z "$limit" ] || [ "$row" -ge "$limit" ]; do sleep 0.05; done
   row=$((row + 1))
   echo "{{\"percent\": $((row * 10)), \"checkpoint\": $row}}" > "$PUNCTUAL_REPORT"
 done
@@ -195,6 +195,29 @@ fn a_run_survives_a_killed_and_a_drained_worker() {
     });
     let unknown = node.cli(["node", "drain", "nobody"]);
     assert!(unknown.err.contains("no worker `nobody` is connected"), "{}", unknown.err);
+}
+
+#[test]
+fn a_run_that_stores_checkpoints_survives_many_lost_workers() {
+    let scene = Scene::new();
+    let node = scene.start_center("2s");
+    scene.write("limit", "0");
+    let mut worker = worker(&scene, &node, "a");
+    let id = submit(node.api(), &in_chunks(&scene));
+    // Without the checkpoints the third loss would be the last one.
+    for row in 1..=5 {
+        scene.write("limit", &row.to_string());
+        reaches_row(node.api(), &id, row);
+        worker.kill();
+        worker.start_again();
+    }
+    scene.write("limit", "10");
+    let run = ended(node.api(), &id);
+    assert_eq!((&run["state"], &run["attempt"]), (&json!("succeeded"), &json!(6)), "{run}");
+    assert_eq!(results(&run), ["lost", "lost", "lost", "lost", "lost", "succeeded"], "{run}");
+    let starts = std::fs::read_to_string(scene.path("starts")).expect("it has started");
+    let expected: Vec<String> = (0..6).map(|row| format!("attempt {} from {row}\n", row + 1)).collect();
+    assert_eq!(starts, expected.concat());
 }
 
 #[test]
@@ -275,21 +298,55 @@ fn a_node_that_is_stopped_and_started_counts_no_attempt_as_lost() {
     assert_eq!((&run["state"], results(&run)), (&json!("succeeded"), vec!["moved", "succeeded"]), "{run}");
 }
 
+/// The key of an attempt that prints it.
+fn key_of(api: &Api, run: &str) -> String {
+    wait::until("the attempt prints its key", PATIENCE, || {
+        let log = api.get(&format!("{RUNS}/{run}/logs")).expect("the node answers").text;
+        let from = log.find("pck_")?;
+        Some(log[from..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect())
+    })
+}
+
+/// Sends a report in the plain shape, and returns the status of the answer.
+fn report_plainly(api: &Api, key: &str, body: &Value) -> u16 {
+    let header = Some(("Punctual-Attempt-Key", key));
+    let sent = api.send(Method::POST, "/api/v1/task_progress", Some(body.to_string()), header);
+    sent.expect("the node answers").status
+}
+
+#[test]
+fn a_report_over_rest_moves_its_run_with_new_parameters() {
+    let scene = Scene::new();
+    let node = scene.start_center("2s");
+    let workers = [worker(&scene, &node, "a"), worker(&scene, &node, "b")];
+    let shell =
+        "echo $PUNCTUAL_ATTEMPT_KEY; case $PUNCTUAL_PARAMS in *100000*) echo on;; *) exec sleep 300;; esac";
+    let body = json!({ "task": { "shell": shell }, "params": { "offset": 0, "table": "rows" } });
+    let id = node.api().submit(&body)["id"].as_str().expect("a run has an id").to_owned();
+    let key = key_of(node.api(), &id);
+    let half =
+        json!({ "execution_id": id, "progress": 50, "rebalance": true, "params": { "offset": 100_000 } });
+    assert_eq!(report_plainly(node.api(), &key, &half), 200);
+    let run = ended(node.api(), &id);
+    assert_eq!(
+        (&run["id"], &run["attempt"], &run["progress"]),
+        (&json!(id), &json!(2), &Value::Null),
+        "{run}"
+    );
+    assert_eq!(results(&run), ["moved", "succeeded"], "{run}");
+    let on = |attempt: usize| run["attempts"][attempt]["worker"].as_str().expect("it had a worker");
+    assert_ne!(on(0), on(1), "another of {} workers takes it", workers.len());
+    assert!(run["output"].as_str().is_some_and(|output| output.ends_with("on")), "{run}");
+    assert_eq!(report_plainly(node.api(), &key, &half), 409, "the key is that of the first attempt");
+}
+
 #[test]
 fn a_process_reports_over_rest_with_the_key_in_its_environment() {
     let scene = Scene::new();
     let node = scene.start();
     let id = submit(node.api(), "echo $PUNCTUAL_ATTEMPT_KEY; exec sleep 300");
-    let key = wait::until("the attempt prints its key", PATIENCE, || {
-        let log = node.api().get(&format!("{RUNS}/{id}/logs")).expect("the node answers").text;
-        let from = log.find("pck_")?;
-        Some(log[from..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>())
-    });
-    let report = |key: &str, body: &Value| {
-        let header = Some(("Punctual-Attempt-Key", key));
-        let sent = node.api().send(Method::POST, "/api/v1/task_progress", Some(body.to_string()), header);
-        sent.expect("the node answers").status
-    };
+    let key = key_of(node.api(), &id);
+    let report = |key: &str, body: &Value| report_plainly(node.api(), key, body);
     let half = json!({ "execution_id": id, "progress": 50, "durable": true });
     assert_eq!(report(&key, &half), 200);
     assert_eq!(node.api().run(&id)["progress"], json!(50));

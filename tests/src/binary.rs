@@ -1,4 +1,4 @@
-//! Where the binary under test is.
+//! Where the binary under test and the example programs are.
 //!
 //! Cargo builds binaries for the tests of their own package only, and this is another one. So: `PUNCTUAL_BIN`
 //! if someone names one; else the binary beside this test in the target folder, built first if it is not there
@@ -13,17 +13,22 @@ pub fn path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| match env::var_os("PUNCTUAL_BIN") {
         Some(named) => named.into(),
-        None => beside_this_test(),
+        None => beside_this_test("punctual", ["--bin", "punctual"]),
     })
 }
 
-fn beside_this_test() -> PathBuf {
+/// An example program of the crate `punctual`.
+pub fn example(name: &str) -> PathBuf {
+    beside_this_test(&format!("examples/{name}"), ["--example", name])
+}
+
+fn beside_this_test(place: &str, target: [&str; 2]) -> PathBuf {
     // target/debug/deps/black_box-0123456789abcdef
     let test = env::current_exe().expect("a test knows where it is");
     let folder = test.parent().and_then(Path::parent).expect("a test lies in target/<profile>/deps");
-    let binary = folder.join("punctual");
+    let binary = folder.join(place);
     if !is_fresh(&binary) {
-        build(folder);
+        build(folder, target);
     }
     assert!(binary.is_file(), "no binary at {}; set PUNCTUAL_BIN", binary.display());
     binary
@@ -45,9 +50,9 @@ fn is_fresh(binary: &Path) -> bool {
 }
 
 /// Several tests may come here at once: cargo's own lock lets one build and the others find it done.
-fn build(folder: &Path) {
+fn build(folder: &Path, target: [&str; 2]) {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--bin", "punctual"]).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    cargo.arg("build").args(target).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     if folder.ends_with("release") {
         cargo.arg("--release");
     }

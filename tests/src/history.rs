@@ -82,6 +82,11 @@ impl Export {
         skips
     }
 
+    /// How many attempts followed a checkpoint.
+    pub fn resumes(&self) -> usize {
+        self.of_type("resume").count()
+    }
+
     /// Runs `punctual verify` on it, as a user does, and then asks the checks for more than a user can.
     #[track_caller]
     pub fn verify(&self, scene: &Scene, node: &Node, options: &Options) {

@@ -18,6 +18,7 @@ pub mod cluster;
 pub mod api;
 pub mod raw;
 pub mod messages;
+pub mod checkpoints;
 pub mod history;
 pub mod fault;
 pub mod authority;

@@ -1,5 +1,6 @@
 //! Waiting for what must happen, and saying what did not.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -28,6 +29,16 @@ pub fn until<T>(what: &str, within: Duration, mut look: impl FnMut() -> Option<T
 #[track_caller]
 pub fn until_so(what: &str, within: Duration, mut is_so: impl FnMut() -> bool) {
     until(what, within, || is_so().then_some(()));
+}
+
+/// Tells the clients of a scene to stop, also when it fails.
+#[derive(Debug)]
+pub struct StopAtDrop<'a>(pub &'a AtomicBool);
+
+impl Drop for StopAtDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Lets time pass that the scene itself is about: an outage, or a stretch of load.

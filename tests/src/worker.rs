@@ -1,4 +1,4 @@
-//! One `punctual worker` process.
+//! One worker process: `punctual worker`, or an example program.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::process::CommandExt;
@@ -27,13 +27,27 @@ impl Worker {
     /// The same with further variables in its environment.
     #[track_caller]
     pub fn spawn_in(folder: &Path, name: &str, server: &str, words: &[&str], env: &[(&str, &str)]) -> Worker {
+        let mut command = Command::new(binary::path());
+        command.args(["worker", "--name", name, "--server", server, "--data"]).arg(folder.join("data"));
+        command.args(words).env("NO_COLOR", "1").envs(env.iter().copied());
+        Worker::spawn_command(folder, command)
+    }
+
+    /// The worker in `examples/rows.rs`, ready for a server with one or more URLs.
+    #[track_caller]
+    pub fn of_rows(folder: &Path, name: &str, servers: &[String], token: Option<&str>) -> Worker {
+        let mut command = Command::new(binary::example("rows"));
+        command.arg(name).args(servers).envs(token.map(|token| ("PUNCTUAL_TOKEN", token)));
+        let worker = Worker::spawn_command(folder, command);
+        wait::until_so("the worker is taken", SOON, || worker.printed().contains("is ready"));
+        worker
+    }
+
+    fn spawn_command(folder: &Path, mut command: Command) -> Worker {
         fs::create_dir_all(folder).expect("a folder of the scene can be made");
         let log = folder.join("worker.log");
         let file = OpenOptions::new().create(true).append(true).open(&log).expect("the log can be opened");
-        let mut command = Command::new(binary::path());
-        command.args(["worker", "--name", name, "--server", server, "--data"]).arg(folder.join("data"));
-        command.args(words).env("NO_COLOR", "1").envs(env.iter().copied()).stdin(Stdio::null());
-        command.stdout(file.try_clone().expect("a file can be shared")).stderr(file);
+        command.stdin(Stdio::null()).stdout(file.try_clone().expect("a file can be shared")).stderr(file);
         command.process_group(0);
         let mut worker = Worker { log, command, child: None };
         worker.start_again();

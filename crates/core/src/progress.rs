@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
+use crate::ids::Token;
 use crate::invalid::Invalid;
 use crate::limits::{CHECKPOINT_BYTES_MAX, PROGRESS_MESSAGE_BYTES_MAX};
 use crate::planted::{Fault, is_planted};
@@ -87,10 +88,49 @@ pub struct Checkpoint {
     /// JSON, as text.
     pub value: Arc<str>,
     pub at: Timestamp,
-    /// The number of the attempt that reported it.
+    pub version: Version,
+}
+
+/// The place of a checkpoint among all of its run: a newer one is greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Version {
+    /// The number of the attempt that reported it. 0 means that it comes from the run that this one retries.
     pub attempt: u32,
-    /// The number of the newest report when it was kept. `None` means that none had a number.
+    /// The number of the newest report of that attempt when it was kept. `None` means that none had a number.
     pub seq: Option<u64>,
+    /// How many checkpoints the run had kept by then. It orders those without a number.
+    pub count: u64,
+}
+
+/// What the attempts of a run were given to continue from. It is kept apart from the reports, so that a checkpoint that
+/// is lost, or replaced by an older one, is on record.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resumes {
+    /// The newest checkpoint that was kept, or that the newest attempt was given. `None` means that it started over.
+    newest: Option<Version>,
+    /// One for each attempt that followed a checkpoint, in order.
+    pub starts: Vec<Resume>,
+}
+
+/// The start of an attempt whose run had a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resume {
+    pub token: Token,
+    /// The newest checkpoint that was kept before.
+    pub kept: Version,
+    /// The checkpoint that the attempt was given. `None` means that it started over.
+    pub given: Option<Version>,
+}
+
+impl Resumes {
+    pub(crate) fn keep(&mut self, version: Version) {
+        self.newest = self.newest.max(Some(version));
+    }
+
+    pub(crate) fn start(&mut self, token: Token, given: Option<Version>) {
+        self.starts.extend(self.newest.map(|kept| Resume { token, kept, given }));
+        self.newest = given;
+    }
 }
 
 impl Reported {
@@ -104,9 +144,11 @@ impl Reported {
         let Progress { percent, message, checkpoint, seq, .. } = progress;
         let is_after =
             |newest: Option<u64>| seq.is_none() || seq > newest || is_planted(Fault::LateReportIsTaken);
+        // Every attempt numbers its reports from the beginning.
+        let is_newer = |kept: Version| kept.attempt != attempt || is_after(kept.seq);
         let is_in_time = is_after(self.seq);
         let kept = self.checkpoint.as_ref();
-        let checkpoint = checkpoint.filter(|_| kept.is_none_or(|kept| is_after(kept.seq)));
+        let checkpoint = checkpoint.filter(|_| kept.is_none_or(|kept| is_newer(kept.version)));
         let is_taken = is_in_time || checkpoint.is_some();
         if is_in_time {
             self.at = now;
@@ -115,16 +157,30 @@ impl Reported {
             self.message = message.or(self.message.take());
         }
         if let Some(value) = checkpoint {
-            self.checkpoint = Some(Checkpoint { value, at: now, attempt, seq: seq.or(self.seq) });
+            let count = self.checkpoint.as_ref().map_or(0, |kept| kept.version.count) + 1;
+            let version = Version { attempt, seq: seq.or(self.seq), count };
+            self.checkpoint = Some(Checkpoint { value, at: now, version });
         }
         is_taken
     }
 
     /// What the next attempt starts with: the checkpoint alone. `None` means that there is nothing to keep.
     pub fn for_next_attempt(self) -> Option<Reported> {
-        // The next attempt numbers its reports from the beginning.
-        let checkpoint = Checkpoint { seq: None, ..self.checkpoint? };
-        Some(Reported { checkpoint: Some(checkpoint.clone()), ..Reported::new(checkpoint.at) })
+        let checkpoint = self.checkpoint?;
+        Some(Reported {
+            percent: None,
+            message: None,
+            at: checkpoint.at,
+            seq: None,
+            checkpoint: Some(checkpoint),
+        })
+    }
+
+    /// What a new run starts with that continues at the checkpoint of this one.
+    pub fn for_new_run(self) -> Option<Reported> {
+        let checkpoint = self.checkpoint?;
+        let version = Version { attempt: 0, seq: None, count: 1 };
+        Reported { checkpoint: Some(Checkpoint { version, ..checkpoint }), ..self }.for_next_attempt()
     }
 }
 
@@ -166,8 +222,10 @@ mod tests {
         let unnumbered = Progress { checkpoint: Some("4".into()), ..Progress::default() };
         assert!(kept.take(unnumbered, 1, NOW) && !kept.take(at_row(3, "3"), 1, NOW));
         assert_eq!(kept.checkpoint.as_ref().map(|kept| &*kept.value), Some("4"));
-        let mut next = kept.for_next_attempt().unwrap();
-        assert!(next.take(at_row(1, "5"), 1, NOW), "the next attempt and a new run count from the beginning");
+        let mut next = kept.clone().for_next_attempt().unwrap();
+        assert!(next.take(at_row(1, "5"), 2, NOW), "the next attempt counts from the beginning");
+        let mut new_run = kept.for_new_run().unwrap();
+        assert!(new_run.take(at_row(1, "5"), 1, NOW), "and so does a new run");
     }
 
     #[test]
@@ -179,6 +237,25 @@ mod tests {
         let next = kept.for_next_attempt().unwrap();
         assert_eq!((next.percent, next.message.as_deref(), next.seq), (None, None, None));
         assert_eq!(next.checkpoint.map(|checkpoint| checkpoint.value), Some("7".into()));
+    }
+
+    #[test]
+    fn a_newer_checkpoint_has_a_greater_version() {
+        let at_row = |seq, row: &str| Progress { seq, checkpoint: Some(row.into()), ..Progress::default() };
+        let mut kept = Reported::new(NOW);
+        let mut versions = Vec::new();
+        let mut take = |kept: &mut Reported, seq, attempt| {
+            assert!(kept.take(at_row(seq, "7"), attempt, NOW));
+            versions.extend(kept.checkpoint.as_ref().map(|kept| kept.version));
+        };
+        for seq in [None, None, Some(0), Some(4), None] {
+            take(&mut kept, seq, 1);
+        }
+        let mut next = kept.for_next_attempt().unwrap();
+        for seq in [Some(1), Some(2)] {
+            take(&mut next, seq, 2);
+        }
+        assert!(versions.is_sorted_by(|before, after| before < after), "{versions:?}");
     }
 
     #[test]

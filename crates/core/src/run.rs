@@ -15,6 +15,9 @@
 //!    └─ its only worker is gone ─▶ failed
 //! ```
 //!
+//! A cancelled run that has left work at a service stays waiting or ready. It ends with its next attempt, which cancels the
+//! work.
+//!
 //! The second diagram is of a split run ([`split`]): its children have the attempts. The last arrow is of a child that is
 //! pinned to one worker. All arrows are in [`Run::apply`].
 
@@ -36,7 +39,7 @@ use crate::ids::{JobId, RunId, ShardId, Token};
 use crate::job::Definition;
 use crate::limits::LISTED_OUTPUT_BYTES_MAX;
 use crate::name::{Name, Namespace};
-use crate::progress::{Checkpoint, Reported};
+use crate::progress::{Checkpoint, Reported, Resumes, Version};
 use crate::task::Params;
 
 pub use apply::{Event, Refused};
@@ -68,6 +71,9 @@ pub struct Run {
     pub moves: u32,
     /// The name of the worker that the next attempt should go to. `None` means any worker.
     pub move_to: Option<Arc<str>>,
+    /// Why its next attempt is stopped when it starts. Only a worker can cancel the work that an earlier attempt has left at a
+    /// service. `None` means that it works.
+    pub cancel_next: Option<Cause>,
     /// The newest fencing token.
     pub token: Token,
     /// The worker or queue that the newest attempt was assigned to.
@@ -79,6 +85,8 @@ pub struct Run {
     pub retry_of: Option<RunId>,
     /// What its attempts reported. `None` means nothing yet.
     pub progress: Option<Box<Reported>>,
+    /// What its attempts were given to continue from. `None` means that it never had a checkpoint.
+    pub resumes: Option<Box<Resumes>>,
     pub exit_code: Option<i32>,
     pub output: Box<str>,
     pub error: Box<str>,
@@ -166,6 +174,7 @@ impl Run {
             losses: 0,
             moves: 0,
             move_to: None,
+            cancel_next: None,
             token: Token::default(),
             assignee: None,
             priority: 5,
@@ -173,6 +182,7 @@ impl Run {
             key: None,
             retry_of: None,
             progress: None,
+            resumes: None,
             exit_code: None,
             output: Box::default(),
             error: Box::default(),
@@ -245,6 +255,23 @@ impl Run {
         self.progress.as_ref()?.checkpoint.as_ref()
     }
 
+    fn checkpoint_version(&self) -> Option<Version> {
+        Some(self.checkpoint()?.version)
+    }
+
+    /// Lets a new run continue at the checkpoint of another run.
+    pub fn continue_at(&mut self, reported: Reported) {
+        self.progress = Some(Box::new(reported));
+        self.note_checkpoint();
+    }
+
+    /// Puts the checkpoint that was just kept on record.
+    fn note_checkpoint(&mut self) {
+        if let Some(version) = self.checkpoint_version() {
+            self.resumes.get_or_insert_default().keep(version);
+        }
+    }
+
     /// The name of the worker that a moved run has left, while it waits for another.
     pub fn left(&self) -> Option<Arc<str>> {
         let is_moved = self.entries.last().is_some_and(|entry| entry.what == What::Moved);
@@ -254,8 +281,16 @@ impl Run {
     pub fn cancelling(&self) -> Option<Cause> {
         match self.state {
             State::Running { cancelling, .. } | State::Split { cancelling, .. } => cancelling,
-            _ => None,
+            State::Waiting { .. } | State::Ready { .. } => self.cancel_next,
+            State::Succeeded | State::Failed | State::TimedOut | State::Cancelled | State::Skipped => None,
         }
+    }
+
+    /// Whether an attempt may have left work at a service that no worker watches now.
+    fn has_left_work(&self, definition: &Definition) -> bool {
+        let mut since_failure = self.entries.iter().rev().take_while(|entry| entry.what != What::Failed);
+        definition.is_accepted_elsewhere()
+            && since_failure.any(|entry| matches!(entry.what, What::Lost | What::Moved))
     }
 
     /// Keeps only the end of a long output, as listings show it. Returns whether it was cut.

@@ -173,6 +173,10 @@ fn ready(run: &Run, since: Timestamp, facts: Facts) -> Why {
         return no_leader(since);
     }
     match &run.reason {
+        _ if run.cancelling().is_some() => {
+            let message = "the run is cancelled when a worker has told the service to stop the work";
+            Why::new(Code::Cancelling, message).since(Some(since))
+        }
         Some(Reason::NoWorkerFits(lack)) => {
             let mut why = Why::new(Code::NoWorkerFits, format!("{}: {lack}", Reason::NO_WORKER_FITS))
                 .since(Some(since));

@@ -152,15 +152,16 @@ impl Shard {
             return;
         }
         cx.pool.offer_again(&worker, run, token);
-        self.send(run, worker.clone(), token, Offer::Again, cx);
-        if let Some(cause) = cancelling {
-            cx.order(worker, Order::Cancel { run, token, cause });
-        }
+        self.send(run, worker, token, Offer::Again, cx);
     }
 
     fn send(&self, run: RunId, worker: WorkerId, token: Token, offer: Offer, cx: &mut Context<'_>) {
         if let Some(assignment) = self.assignment(run, token, offer) {
-            cx.order(worker, Order::Assign(assignment));
+            cx.order(worker.clone(), Order::Assign(assignment));
+        }
+        // The worker may not know yet that the attempt is to be stopped.
+        if let Some(cause) = self.runs.get(&run).and_then(|live| live.run.cancelling()) {
+            cx.order(worker, Order::Cancel { run, token, cause });
         }
     }
 

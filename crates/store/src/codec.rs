@@ -23,7 +23,7 @@ pub(crate) use self::message::{read_message, write_head};
 use crate::{Error, Result};
 
 /// The first byte of a run's body. A change of `core::run::Run` needs a new version.
-const RUN_VERSION: u8 = 7;
+const RUN_VERSION: u8 = 8;
 
 /// Writes a run into the buffer, replacing its contents.
 pub(crate) fn write_run(run: &Run, buffer: &mut Vec<u8>) -> Result<()> {

@@ -9,6 +9,7 @@ use punctual_core::change::{Revision, Skip, SkipReason};
 use punctual_core::ids::{Epoch, JobId, RunId, WorkerId};
 use punctual_core::job::{Cursor, Definition, Job};
 use punctual_core::name::Namespace;
+use punctual_core::progress::Progress;
 use punctual_core::run::{Child, Event, Origin, Part, Run, SplitRole, Trigger};
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::task::Task;
@@ -127,11 +128,34 @@ impl Story {
         self
     }
 
-    /// A fire whose first worker vanishes and whose second one succeeds.
+    /// A fire whose first worker vanishes after two checkpoints and whose second one succeeds.
     pub(crate) fn fire_and_lose(&mut self, due: i64) -> &mut Story {
+        self.fire_and_lose_times(due, 1)
+    }
+
+    /// The same, with so many workers that vanish. Only the first one stores checkpoints.
+    pub(crate) fn fire_and_lose_times(&mut self, due: i64, times: u32) -> &mut Story {
         let run = self.born(Trigger::Schedule, due);
         assign(run, due);
-        tell(run, Event::Lost { token: run.token }, due + 1);
+        checkpoint_twice(run, due);
+        for _ in 0..times {
+            tell(run, Event::Lost { token: run.token }, due + 1);
+            assign(run, due + 1);
+        }
+        let outcome = Outcome::succeeded(at(due + 1));
+        tell(run, Event::Reported { token: run.token, outcome }, due + 2);
+        self
+    }
+
+    /// A fire whose first attempt fails after two checkpoints and whose second one succeeds.
+    pub(crate) fn fire_and_fail(&mut self, due: i64) -> &mut Story {
+        let definition = Arc::clone(&self.job.definition);
+        let run = self.born(Trigger::Schedule, due);
+        assign(run, due);
+        checkpoint_twice(run, due);
+        let outcome = Outcome::failed(at(due), "it broke");
+        let failed = Event::Reported { token: run.token, outcome };
+        run.apply(failed, &definition, at(due + 1)).unwrap();
         assign(run, due + 1);
         let outcome = Outcome::succeeded(at(due + 1));
         tell(run, Event::Reported { token: run.token, outcome }, due + 2);
@@ -216,6 +240,13 @@ fn assign(run: &mut Run, now: i64) {
     tell(run, Event::Due, now);
     let token = run.token.next(Epoch(1));
     tell(run, Event::Assigned { worker: WorkerId(Arc::from("w")), token }, now);
+}
+
+fn checkpoint_twice(run: &mut Run, now: i64) {
+    for row in 1..=2_u64 {
+        let checkpoint = Some(row.to_string().into());
+        assert!(run.report(Progress { checkpoint, seq: Some(row), ..Progress::default() }, at(now)));
+    }
 }
 
 fn tell(run: &mut Run, event: Event, now: i64) {

@@ -35,7 +35,7 @@ pub use checked::{Checked, Warning};
 pub use cron::{Explained, Occurrence};
 pub use dead_letter::DeadLetter;
 pub use decide::{Action, Chosen, DECIDED_MAX, Decide, Decision, Decisions};
-pub use history::{Line, Skip, Stats};
+pub use history::{Line, Resume, Skip, Stats};
 pub use job::{Cursor, Fire, Job, JobState, MADE_HEADER, Made};
 pub use listed::{
     ActOnRuns, ActedOnRuns, ChosenRuns, LastRun, RunAction, RunPage, RunsMatching, StateCounts,

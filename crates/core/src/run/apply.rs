@@ -108,8 +108,7 @@ impl Run {
                 (State::Skipped, What::Skipped)
             }
             (State::Waiting { .. } | State::Ready { .. }, Event::CancelAsked(cause)) => {
-                self.reason = Some(Reason::Cancelled(cause));
-                (State::Cancelled, What::CancelAsked)
+                (self.cancel_unassigned(cause, definition), What::CancelAsked)
             }
             (State::Ready { .. }, Event::Assigned { worker, token }) if token > self.token => {
                 (self.begin_attempt(Assignee::Worker(worker), token, now), What::Assigned)
@@ -181,6 +180,7 @@ impl Run {
         let is_taken = reported.take(progress, self.attempt, now);
         if is_taken && is_checkpoint {
             (self.losses, self.moves) = (0, 0);
+            self.note_checkpoint();
         }
         is_taken
     }
@@ -211,6 +211,10 @@ impl Run {
     fn begin_attempt(&mut self, assignee: Assignee, token: Token, now: Timestamp) -> State {
         self.attempt += 1;
         self.token = token;
+        let given = self.checkpoint_version();
+        if let Some(resumes) = &mut self.resumes {
+            resumes.start(token, given);
+        }
         // The reason and the wish for a worker were about the attempt before.
         (self.reason, self.move_to) = (None, None);
         if let Some(before) = self.assignee.replace(assignee.clone()) {
@@ -221,7 +225,17 @@ impl Run {
                 error: cut::keep_end(&self.error, EARLIER_ERROR_BYTES_MAX).into(),
             });
         }
-        State::Running { assignee, token, since: now, cancelling: None }
+        State::Running { assignee, token, since: now, cancelling: self.cancel_next.take() }
+    }
+
+    /// The state after a cancel while no worker has the run.
+    fn cancel_unassigned(&mut self, cause: Cause, definition: &Definition) -> State {
+        if cause == Cause::User && self.cancel_next.is_none() && self.has_left_work(definition) {
+            self.cancel_next = Some(cause);
+            return self.state.clone();
+        }
+        self.reason = Some(Reason::Cancelled(cause));
+        State::Cancelled
     }
 
     /// The running state while its attempt is being stopped.

@@ -1,5 +1,7 @@
 //! The life of a run: every arrow, and that no sequence of events breaks a promise.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -7,7 +9,7 @@ use crate::attempt::{End, Outcome};
 use crate::ids::{Epoch, WorkerId};
 use crate::limits::LOSSES_MAX;
 use crate::retry::Retry;
-use crate::task::Task;
+use crate::task::{Accept, Http, Method, Task};
 
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(millis)
@@ -79,6 +81,30 @@ fn a_cancelled_run_ends_when_its_worker_reports() {
     assert_eq!((run.status(), run.cancelling()), (Status::Running, Some(Cause::User)));
     run.apply(reported(&run, End::Failed), &definition, at(8)).unwrap();
     assert_eq!(run.status(), Status::Cancelled);
+}
+
+#[test]
+fn a_cancel_between_attempts_stops_the_work_that_one_has_left() {
+    let accept = Some(Accept { poll: Duration::from_secs(5), all: None });
+    let http = Http { method: Method::Post, accept, ..Http::get("http://example.com") };
+    let definition = Definition::of(Task::Http(Box::new(http)));
+    let lost = || {
+        let mut run = running(&definition);
+        run.apply(Event::Lost { token: run.token }, &definition, at(20)).unwrap();
+        run.apply(Event::Due, &definition, at(21)).unwrap();
+        run.apply(Event::CancelAsked(Cause::User), &definition, at(22)).unwrap();
+        run
+    };
+    let mut run = lost();
+    assert_eq!((run.status(), run.cancelling()), (Status::Ready, Some(Cause::User)));
+    let token = run.token.next(Epoch(1));
+    run.apply(Event::Assigned { worker: worker(), token }, &definition, at(23)).unwrap();
+    assert_eq!((run.status(), run.cancelling()), (Status::Running, Some(Cause::User)));
+    run.apply(reported(&run, End::Failed), &definition, at(24)).unwrap();
+    assert_eq!(run.status(), Status::Cancelled);
+    let mut run = lost();
+    run.apply(Event::CancelAsked(Cause::UserNow), &definition, at(23)).unwrap();
+    assert_eq!((run.status(), run.cancelling()), (Status::Cancelled, None), "it does not wait for a worker");
 }
 
 #[test]

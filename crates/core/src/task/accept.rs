@@ -56,6 +56,11 @@ impl Definition {
         let is_open = self.route.strategy == Strategy::LeastLoaded && !self.route.splits();
         (http.accept.is_some() && is_open).then(|| http.origin())
     }
+
+    /// Whether the work is done by a service, and goes on without its worker.
+    pub fn is_accepted_elsewhere(&self) -> bool {
+        matches!(&self.task, Task::Http(http) if http.accept.is_some())
+    }
 }
 
 fn origin(url: &str) -> String {

@@ -89,7 +89,9 @@ impl Shard {
         let made = Arc::make_mut(&mut live.run);
         made.params = params;
         made.retry_of = retry_of;
-        made.progress = checkpoint.map(Box::new);
+        if let Some(checkpoint) = checkpoint {
+            made.continue_at(checkpoint);
+        }
         made.key = key.as_ref().map(|key| Arc::clone(&key.given));
         let waits = made.wake_at().is_some();
         if let Some(key) = key {
@@ -141,7 +143,7 @@ impl Shard {
         let run = self.make_retry(&record, retry.due.unwrap_or(record.run.due), cx);
         let patient = retry.dead_letter;
         let reported = record.run.progress.as_deref().filter(|_| retry.resume);
-        let checkpoint = reported.and_then(|reported| reported.clone().for_next_attempt());
+        let checkpoint = reported.and_then(|reported| reported.clone().for_new_run());
         let launch = Launch { params, key, retry_of: Some(retry.run), checkpoint, patient };
         let reply = self.launch(run, launch, cx);
         // A run that was skipped at once tried nothing, so the dead letter stays.

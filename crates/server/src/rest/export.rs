@@ -20,7 +20,7 @@ use punctual_core::name::{Name, Namespace};
 use punctual_core::run::Run;
 use punctual_store::{Error, JobFilter, RunFilter};
 use punctual_wire::Text;
-use punctual_wire::rest::{Event, Line, Stats};
+use punctual_wire::rest::{Event, Line, Resume, Stats};
 use serde::Deserialize;
 
 use super::problem::Failed;
@@ -202,6 +202,9 @@ async fn write_runs(
         lines.add(&Line::Run { run: Box::new((&*run).into()), job_id, read_at: Text(read_at) });
         for event in Event::all(&run) {
             lines.add(&Line::Event(event));
+        }
+        for resume in Resume::all(&run) {
+            lines.add(&Line::Resume(resume));
         }
     }
     Ok(Stage::Read { runs, read_at, then })

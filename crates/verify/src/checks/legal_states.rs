@@ -9,7 +9,7 @@ use crate::history::{EventRecord, RunRecord};
 use Status::{Cancelled, Failed, Ready, Running, Skipped, Succeeded, TimedOut, Waiting};
 
 /// The transitions of the diagram in `core::run`: from, event, to.
-const ARROWS: [(Option<Status>, &str, Status); 25] = [
+const ARROWS: [(Option<Status>, &str, Status); 27] = [
     (None, "created", Waiting),
     (Some(Waiting), "due", Ready),
     (Some(Waiting), "held", Waiting),
@@ -18,6 +18,8 @@ const ARROWS: [(Option<Status>, &str, Status); 25] = [
     (Some(Ready), "skipped", Skipped),
     (Some(Waiting), "cancel_asked", Cancelled),
     (Some(Ready), "cancel_asked", Cancelled),
+    (Some(Waiting), "cancel_asked", Waiting),
+    (Some(Ready), "cancel_asked", Ready),
     (Some(Ready), "assigned", Running),
     (Some(Ready), "split", Running),
     (Some(Ready), "worker_gone", Failed),
@@ -97,6 +99,7 @@ fn name(state: Option<Status>) -> &'static str {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use proptest::prelude::*;
     use punctual_core::attempt::{End, Outcome};
@@ -104,6 +107,7 @@ mod tests {
     use punctual_core::job::Definition;
     use punctual_core::queue::Whereabouts;
     use punctual_core::run::{Cause, Child, Entry, Event, Part, Reason, Run, SplitRole, Wait, What};
+    use punctual_core::task::{Accept, Http, Method, Task};
 
     use super::*;
     use crate::checks::Check;
@@ -192,9 +196,13 @@ mod tests {
         }
     }
 
+    /// Its work goes on at a service when a worker is lost.
     fn story_of(attempts: u32, at_most_once: bool) -> Story {
+        let accept = Some(Accept { poll: Duration::from_secs(5), all: None });
+        let http = Http { method: Method::Post, accept, ..Http::get("http://example.com") };
         let mut story = Story::every_ten_seconds();
         story.edit(|definition| {
+            definition.task = Task::Http(Box::new(http));
             definition.retry.attempts = attempts;
             definition.at_most_once = at_most_once && attempts == 1;
         });

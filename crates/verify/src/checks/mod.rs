@@ -10,6 +10,7 @@ mod on_schedule;
 mod legal_states;
 mod one_result;
 mod at_most_once;
+mod checkpoint;
 mod overlap;
 mod family;
 mod ended;
@@ -35,6 +36,7 @@ pub enum Check {
     LegalStates,
     OneResult,
     AtMostOnce,
+    Checkpoint,
     Overlap,
     Family,
     Ended,
@@ -45,7 +47,7 @@ pub enum Check {
 /// A check, its name, the unit that it counts, and its function.
 type Entry = (Check, &'static str, &'static str, fn(&mut Sheet<'_>));
 
-const CHECKS: [Entry; 12] = [
+const CHECKS: [Entry; 13] = [
     (Check::NeverTwice, "never twice", "fires", never_twice::check),
     (Check::NeverEarly, "never early", "starts", never_early::check),
     (Check::NeverLost, "never lost", "due times", never_lost::check),
@@ -53,6 +55,7 @@ const CHECKS: [Entry; 12] = [
     (Check::LegalStates, "legal states", "events", legal_states::check),
     (Check::OneResult, "one result", "results", one_result::check),
     (Check::AtMostOnce, "at most once", "runs that may start once", at_most_once::check),
+    (Check::Checkpoint, "checkpoint", "attempts after a checkpoint", checkpoint::check),
     (Check::Overlap, "overlap", "attempts of jobs that limit them", overlap::check),
     (Check::Family, "family", "child runs", family::check),
     (Check::Ended, "ended", "runs that had to end", ended::check),
@@ -61,7 +64,7 @@ const CHECKS: [Entry; 12] = [
 ];
 
 impl Check {
-    pub const ALL: [Check; 12] = [
+    pub const ALL: [Check; 13] = [
         Check::NeverTwice,
         Check::NeverEarly,
         Check::NeverLost,
@@ -69,6 +72,7 @@ impl Check {
         Check::LegalStates,
         Check::OneResult,
         Check::AtMostOnce,
+        Check::Checkpoint,
         Check::Overlap,
         Check::Family,
         Check::Ended,

@@ -12,6 +12,7 @@ use punctual_core::change::SkipReason;
 use punctual_core::ids::{JobId, RunId, Token};
 use punctual_core::job::{Cursor, State};
 use punctual_core::name::{Name, Namespace};
+use punctual_core::progress::{Resume, Version};
 use punctual_core::run::Status;
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
@@ -36,6 +37,9 @@ pub(super) fn add(history: &mut History, text: &str) -> Result<(), String> {
     match serde_json::from_str(text).map_err(|error| error.to_string())? {
         Line::Run(line) => history.add_run_record(line.into()),
         Line::Event(line) => history.add_event(line.into()),
+        Line::Resume(ResumeLine { run, token, kept, given }) => {
+            history.add_resume(run, Resume { token: Token(token), kept, given });
+        }
         Line::Skip(line) => history.add_skip_record(line.into()),
         Line::Job(line) => history.add_job_record(line.read()?),
         Line::Revision(line) => history.add_revision_record(line.read()?),
@@ -50,6 +54,7 @@ pub(super) fn add(history: &mut History, text: &str) -> Result<(), String> {
 enum Line {
     Run(RunLine),
     Event(EventLine),
+    Resume(ResumeLine),
     Skip(SkipLine),
     Job(JobLine),
     Revision(RevisionLine),
@@ -103,6 +108,16 @@ struct EventLine {
     #[serde(default, deserialize_with = "maybe_written")]
     token: Option<u64>,
     what: Option<Box<str>>,
+}
+
+#[derive(Deserialize)]
+struct ResumeLine {
+    #[serde(deserialize_with = "written")]
+    run: RunId,
+    #[serde(deserialize_with = "written")]
+    token: u64,
+    kept: Version,
+    given: Option<Version>,
 }
 
 #[derive(Deserialize)]
@@ -352,7 +367,8 @@ mod tests {
         let report = history.check(&Options { still: true, ..Options::default() });
         assert!(report.is_ok(), "{report}");
         assert!(report.checked.iter().all(|checked| {
-            checked.looked_at > 0 || matches!(checked.check, Check::AtMostOnce | Check::Ended | Check::Family)
+            let rare = [Check::AtMostOnce, Check::Checkpoint, Check::Ended, Check::Family];
+            checked.looked_at > 0 || rare.contains(&checked.check)
         }));
     }
 
@@ -368,6 +384,21 @@ mod tests {
         lines.pop();
         let report = read(&lines).unwrap().check(&Options::default());
         assert_eq!(report.of(Check::NeverLost).count(), 1, "{report}");
+    }
+
+    #[test]
+    fn the_checkpoint_of_an_attempt_is_read() {
+        let mut lines = export();
+        let (kept, older) = (
+            json!({ "attempt": 0, "seq": null, "count": 2 }),
+            json!({ "attempt": 0, "seq": null, "count": 1 }),
+        );
+        lines.push(json!({ "type": "resume", "run": "77", "token": "1", "kept": kept, "given": kept }));
+        let report = read(&lines).unwrap().check(&Options::default());
+        assert!(report.is_ok(), "{report}");
+        lines.push(json!({ "type": "resume", "run": "77", "token": "1", "kept": kept, "given": older }));
+        let report = read(&lines).unwrap().check(&Options::default());
+        assert_eq!(report.of(Check::Checkpoint).count(), 1, "{report}");
     }
 
     #[test]

@@ -11,9 +11,10 @@ use std::collections::BTreeMap;
 
 use punctual_core::Timestamp;
 use punctual_core::change::{Revision, Skip, SkipReason};
-use punctual_core::ids::{JobId, RunId};
+use punctual_core::ids::{JobId, RunId, Token};
 use punctual_core::job::{Job, State};
 use punctual_core::name::{Name, Namespace};
+use punctual_core::progress::Resume;
 use punctual_core::run::Run;
 use rustc_hash::FxHashMap;
 
@@ -30,6 +31,8 @@ pub struct History {
     pub(crate) runs: BTreeMap<RunId, RunRecord>,
     /// Ordered by their numbers.
     pub(crate) events: FxHashMap<RunId, Vec<EventRecord>>,
+    /// By the token of the attempt.
+    pub(crate) resumes: BTreeMap<(RunId, Token), Resume>,
     pub(crate) jobs: BTreeMap<JobId, JobRecord>,
     named: FxHashMap<(Namespace, Name), JobId>,
     /// By job and revision, ordered by their first due times.
@@ -65,6 +68,9 @@ impl History {
     pub fn add_run(&mut self, run: &Run) {
         for event in EventRecord::all_of(run) {
             self.add_event(event);
+        }
+        for resume in run.resumes.iter().flat_map(|resumes| &resumes.starts) {
+            self.add_resume(run.id, *resume);
         }
         self.add_run_record(run.into());
     }
@@ -123,6 +129,10 @@ impl History {
         if !known.into_iter().any(|other| *other == event) {
             events.insert(place, event);
         }
+    }
+
+    pub(crate) fn add_resume(&mut self, run: RunId, resume: Resume) {
+        self.resumes.insert((run, resume.token), resume);
     }
 
     pub fn check(&self, options: &Options) -> Report {

@@ -19,6 +19,8 @@ pub struct Rules {
     /// Its runs are split into child runs, which `running_max` counts.
     pub splits: bool,
     pub at_most_once: bool,
+    /// An attempt after a failed one continues at the checkpoint.
+    pub resume: bool,
     pub keep: Keep,
 }
 
@@ -57,6 +59,7 @@ impl Rules {
             running_max: written.limits.and_then(|limits| limits.running),
             splits: written.route.is_some_and(|route| route.splits()),
             at_most_once: written.at_most_once.unwrap_or(false),
+            resume: written.retry.and_then(|retry| retry.resume).unwrap_or(true),
             keep: written.keep.map_or_else(Keep::default, WrittenKeep::read),
         })
     }
@@ -70,6 +73,7 @@ impl From<&Definition> for Rules {
             running_max: definition.running_max,
             splits: definition.route.splits(),
             at_most_once: definition.at_most_once,
+            resume: definition.retry.resume,
             keep: definition.keep.clone(),
         }
     }
@@ -83,6 +87,7 @@ struct Written {
     limits: Option<WrittenLimits>,
     route: Option<WrittenRoute>,
     at_most_once: Option<bool>,
+    retry: Option<WrittenRetry>,
     keep: Option<WrittenKeep>,
     /// The calendars of the job: an export contains the days that its due times are based on.
     #[serde(default)]
@@ -126,6 +131,11 @@ struct WrittenSchedule {
 #[derive(Deserialize)]
 struct WrittenLimits {
     running: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct WrittenRetry {
+    resume: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -226,12 +236,13 @@ mod tests {
             "overlap": "allow",
             "limits": { "running": 4, "rate": "100/m" },
             "at_most_once": true,
+            "retry": { "attempts": 3, "resume": false },
         }))
         .unwrap();
         assert_eq!(rules.schedules.len(), 2);
         assert_eq!(rules.schedules[0].jitter, Duration::from_secs(30));
         assert_eq!(rules.schedules[1].when, When::Every(Duration::from_secs(90)));
-        assert_eq!((rules.at_once_max(), rules.at_most_once), (Some(4), true));
+        assert_eq!((rules.at_once_max(), rules.at_most_once, rules.resume), (Some(4), true, false));
     }
 
     #[test]
@@ -252,7 +263,7 @@ mod tests {
     #[test]
     fn a_job_without_words_about_overlap_never_overlaps() {
         let rules = read(json!({ "schedule": { "every": "1s" }, "task": { "noop": {} } })).unwrap();
-        assert_eq!((rules.at_once_max(), rules.keep), (Some(1), Keep::default()));
+        assert_eq!((rules.at_once_max(), rules.resume, rules.keep), (Some(1), true, Keep::default()));
     }
 
     #[test]

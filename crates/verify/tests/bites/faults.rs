@@ -5,7 +5,7 @@ use super::*;
 /// The faults: each changes a story and says who must notice. `None` means that this story has no place for it.
 pub(super) type Fault = fn(&mut Story, Index) -> Option<Check>;
 
-pub(super) const FAULTS: [(&str, Fault); 26] = [
+pub(super) const FAULTS: [(&str, Fault); 28] = [
     ("a fire is lost", |story, place| {
         story.runs.remove(story.plain_run(place)?);
         Some(Check::NeverLost)
@@ -152,6 +152,15 @@ pub(super) const FAULTS: [(&str, Fault); 26] = [
             Arc::make_mut(&mut revision.definition).at_most_once = true;
         }
         Some(Check::AtMostOnce)
+    }),
+    ("the attempt after a loss starts without the checkpoint", |story, place| {
+        story.resume(place)?.given = None;
+        Some(Check::Checkpoint)
+    }),
+    ("the attempt after a loss starts at an older checkpoint", |story, place| {
+        let given = story.resume(place)?.given.as_mut()?;
+        given.seq = given.seq.map(|seq| seq - 1);
+        Some(Check::Checkpoint)
     }),
     ("two runs of a job run side by side", |story, place| {
         let first = story.plain_run(place)?;

@@ -18,6 +18,7 @@ use punctual_core::change::{Revision, Skip, SkipReason};
 use punctual_core::ids::{Epoch, JobId, RunId, Token, WorkerId};
 use punctual_core::job::{Cursor, Definition, Job, Keep, Overlap};
 use punctual_core::name::Namespace;
+use punctual_core::progress::{Progress, Resume};
 use punctual_core::run::{Assignee, Child, Event, Origin, Part, Run, SplitRole, Status, Trigger};
 use punctual_core::schedule::calendar::{Calendar, Days, Weekday};
 use punctual_core::schedule::{Schedule, ScheduleCalendar, When};
@@ -265,6 +266,13 @@ impl Story {
         fires[place.index(fires.len())]
     }
 
+    /// What an attempt after a lost one was given.
+    fn resume(&mut self, place: Index) -> Option<&mut Resume> {
+        let resumes = self.runs.iter_mut().filter_map(|run| run.resumes.as_mut()?.starts.last_mut());
+        let mut resumes: Vec<_> = resumes.collect();
+        (!resumes.is_empty()).then(|| resumes.swap_remove(place.index(resumes.len())))
+    }
+
     fn skip_of(&self, reason: SkipReason, place: Index) -> Option<usize> {
         let fitting: Vec<usize> =
             (0..self.skips.len()).filter(|place| self.skips[*place].reason == reason).collect();
@@ -279,6 +287,10 @@ impl Story {
         self.now = self.now + Duration::from_millis(5);
         match fate {
             Fate::LosesItsWorkerOnce => {
+                for row in 1..=2_u64 {
+                    let checkpoint = Some(row.to_string().into());
+                    run.report(Progress { checkpoint, seq: Some(row), ..Progress::default() }, self.now);
+                }
                 self.tell(run, Event::Lost { token });
                 self.attempt(run, &Fate::Succeeds);
             }

@@ -2,9 +2,9 @@
 //!
 //! `punctual verify` reads them, so they contain everything that the promises are checked against.
 
-use punctual_core::ids::JobId;
+use punctual_core::ids::{JobId, RunId};
 use punctual_core::name::{Name, Namespace};
-use punctual_core::{Timestamp, change, job};
+use punctual_core::{Timestamp, change, job, progress, run};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -50,6 +50,7 @@ pub enum Line {
         read_at: Instant,
     },
     Event(Event),
+    Resume(Resume),
     Stats(Stats),
 }
 
@@ -110,6 +111,46 @@ impl Skip {
             count,
             at: Text(skip.at),
         }
+    }
+}
+
+/// The start of an attempt whose run had a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resume {
+    pub run: Text<RunId>,
+    /// The token of the attempt.
+    pub token: Text<u64>,
+    /// The newest checkpoint that the run had kept before.
+    pub kept: Version,
+    /// The checkpoint that the attempt was given. `null` means that it started over.
+    pub given: Option<Version>,
+}
+
+/// The place of a checkpoint among those of its run: by attempt, then by the number of its report, then by count.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Version {
+    pub attempt: u32,
+    pub seq: Option<u64>,
+    pub count: u64,
+}
+
+impl Resume {
+    /// Those of a run, in order.
+    pub fn all(run: &run::Run) -> impl Iterator<Item = Resume> {
+        let starts = run.resumes.iter().flat_map(|resumes| &resumes.starts);
+        starts.map(|start| Resume {
+            run: Text(run.id),
+            token: Text(start.token.0),
+            kept: start.kept.into(),
+            given: start.given.map(Version::from),
+        })
+    }
+}
+
+impl From<progress::Version> for Version {
+    fn from(version: progress::Version) -> Version {
+        let progress::Version { attempt, seq, count } = version;
+        Version { attempt, seq, count }
     }
 }
 

@@ -87,7 +87,7 @@ pub struct Checkpoint {
     #[schema(value_type = Object)]
     pub value: Value,
     pub at: Instant,
-    /// The number of the attempt that reported it.
+    /// The number of the attempt that reported it. 0 means that it comes from the run that this one retries.
     pub attempt: u32,
 }
 
@@ -264,9 +264,9 @@ impl Run {
 
 impl Checkpoint {
     fn of(checkpoint: &progress::Checkpoint) -> Checkpoint {
-        let progress::Checkpoint { value, at, attempt, .. } = checkpoint;
+        let progress::Checkpoint { value, at, version } = checkpoint;
         let value = serde_json::from_str(value).unwrap_or(Value::Null);
-        Checkpoint { value, at: Text(*at), attempt: *attempt }
+        Checkpoint { value, at: Text(*at), attempt: version.attempt }
     }
 }
 

@@ -16,7 +16,8 @@ export const run = {
   exitCode: 'Exit code',
   progress: 'Progress',
   reported: 'reported',
-  checkpointOf: (attempt: number) => `Checkpoint of attempt ${attempt}`,
+  checkpointOf: (attempt: number) =>
+    attempt === 0 ? 'Checkpoint of the earlier run' : `Checkpoint of attempt ${attempt}`,
   checkpointUse: 'The next attempt continues here.',
   retryOf: 'Retry of',
   partOf: (part: string) => `Part ${part} of`,

@@ -17,7 +17,7 @@ export const run = {
   exitCode: '退出码',
   progress: '进度',
   reported: '上报于',
-  checkpointOf: (attempt: number) => `第 ${attempt} 次尝试的检查点`,
+  checkpointOf: (attempt: number) => (attempt === 0 ? '先前运行的检查点' : `第 ${attempt} 次尝试的检查点`),
   checkpointUse: '下一次尝试从这里继续。',
   retryOf: '重试自',
   partOf: (part: string) => `第 ${part} 部分，属于`,
