@@ -11,6 +11,7 @@ use punctual_core::name::Namespace;
 use punctual_core::queue::{self, QueueKey, Said};
 use punctual_core::time::Clock;
 use punctual_core::worker::Announcement;
+pub use punctual_engine::pool::ProgressCounts;
 use punctual_engine::pool::{Load, MessageCounts};
 use punctual_failpoint::{Point, hit};
 use punctual_store::{Reads, Session, Store, Tokens, Upkeep};
@@ -106,6 +107,8 @@ pub struct Status {
     pub changes: u64,
     /// Reports refused because their token was outdated.
     pub stale_reports: u64,
+    /// Reports of progress that came from workers.
+    pub progress: ProgressCounts,
     /// Why the node cannot continue, and what to do. `None` means it is running.
     pub failed: Option<String>,
     /// Number of connected workers; [`Handle::workers`] lists them.
