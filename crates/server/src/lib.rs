@@ -1,10 +1,11 @@
 //! The endpoints: the protocols through which clients, workers and other nodes reach this node.
 //!
 //! An endpoint translates, authorises and delegates to one `Handle`; it holds no rules, so all endpoints
-//! behave alike. REST (clients) and gRPC (workers and other nodes) share one port; `resp`, the Redis protocol
+//! behave alike. REST (clients) and gRPC (workers, attempts and other nodes) share one port; `resp`, the Redis protocol
 //! for queues, has its own. `listen` accepts connections, with `tls` if there is a certificate; `mail`
 //! reaches nodes that accept no connections; `auth` checks tokens; `routes` is the table of all REST routes;
-//! `openapi` describes it, `metrics` counts it, and `console` serves the page for browsers.
+//! `openapi` describes it, `metrics` counts it, and `console` serves the page for browsers. `reports` is what all ways
+//! of a progress report share.
 
 pub mod limits;
 mod linger;
@@ -17,6 +18,7 @@ mod activity;
 mod auth;
 mod routes;
 mod rest;
+mod reports;
 pub mod grpc;
 pub mod mail;
 pub mod resp;
@@ -35,6 +37,7 @@ use punctual_node::Handle;
 use grpc::worker::Sessions;
 use metrics::Requests;
 use places::Places;
+use reports::ReportCounts;
 
 pub use auth::{
     Bootstrap, Caller, Gate, Peer, Refused, SECRET_BYTES_MAX, SECRET_BYTES_MIN, Secret, Weak, begin,
@@ -55,6 +58,7 @@ pub struct Endpoints {
     settings: Arc<Settings>,
     places: Arc<Places>,
     requests: Arc<Requests>,
+    reports: Arc<ReportCounts>,
     /// The counters of the Redis-protocol endpoint.
     queue_endpoint: resp::Seen,
     /// Decides which caller may do what.
@@ -86,6 +90,7 @@ impl Endpoints {
             places: Places::new(&settings),
             settings: Arc::new(settings),
             requests: Arc::new(Requests::new()),
+            reports: Arc::default(),
             queue_endpoint: resp::Seen::default(),
             gate: Arc::new(Gate::open()),
             tls: None,
@@ -161,7 +166,8 @@ pub fn router(endpoints: Endpoints) -> Router {
         let service = grpc::peer::service(endpoints.clone(), key);
         Router::new().route_service("/punctual.v1.Peer/{*method}", service)
     });
+    let attempts = grpc::attempts::router(endpoints.clone());
     let rest = rest::guard::around(routes::router(), guard).with_state(endpoints);
     // The guard is for short REST requests; its limits do not fit gRPC streams, which stay open.
-    workers.unwrap_or_default().merge(peers.unwrap_or_default()).merge(rest)
+    workers.unwrap_or_default().merge(peers.unwrap_or_default()).merge(attempts).merge(rest)
 }

@@ -98,6 +98,18 @@ pub struct ProgressLine {
     pub params: Option<Value>,
 }
 
+/// A report as an endpoint has read it, with the attempt that it names.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProgressReport {
+    /// `None` means that the key of the attempt names it.
+    pub run: Option<RunId>,
+    /// `None` means that the key of the attempt names it or, without a key, that it is the newest attempt.
+    pub token: Option<Token>,
+    pub progress: progress::Progress,
+    /// Whether the report must be stored before it is answered.
+    pub durable: bool,
+}
+
 impl ProgressLine {
     pub fn into_core(self) -> Result<progress::Progress, Error> {
         let progress = progress::Progress {
