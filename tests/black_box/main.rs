@@ -9,6 +9,7 @@ mod workers;
 mod families;
 mod dead_letters;
 mod long_work;
+mod reports;
 mod looking;
 mod job_files;
 mod records;

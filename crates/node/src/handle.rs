@@ -27,6 +27,7 @@ use crate::followers::Followers;
 use crate::leaders::{Leader, Leaders};
 use crate::metrics::Metrics;
 use crate::peers::{self, Peers};
+use crate::queues::WatchedQueue;
 
 /// Maximum number of commands waiting for the loop. Beyond it, callers wait: this backpressure slows them down to the
 /// speed of the commits.
@@ -165,6 +166,7 @@ pub struct Handle {
     /// How long a command may take to find its leader and get an answer.
     pub(crate) patience: Duration,
     pub(crate) background: BackgroundTasks,
+    pub(crate) watched: Arc<WatchedQueue>,
     /// The number of the next waiting consumer.
     pub(crate) waiters: Arc<AtomicU64>,
 }

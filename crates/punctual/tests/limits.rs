@@ -103,6 +103,11 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("checkpoint, as JSON", bytes(limits::CHECKPOINT_BYTES_MAX), "422 `invalid`"),
         ("progress report over gRPC", bytes(http::BODY_BYTES_MAX), "`OUT_OF_RANGE`"),
         (
+            "progress reports taken from their queue at once",
+            count(http::PROGRESS_MESSAGES_AT_ONCE),
+            "the next ones wait in the queue",
+        ),
+        (
             "runs of a job that wait behind `overlap: queue`",
             count(limits::HELD_PER_JOB_MAX),
             "a recorded skip",

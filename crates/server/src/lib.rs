@@ -5,7 +5,7 @@
 //! for queues, has its own. `listen` accepts connections, with `tls` if there is a certificate; `mail`
 //! reaches nodes that accept no connections; `auth` checks tokens; `routes` is the table of all REST routes;
 //! `openapi` describes it, `metrics` counts it, and `console` serves the page for browsers. `reports` is what all ways
-//! of a progress report share.
+//! of a progress report share, and `progress_queue` takes those that come as messages.
 
 pub mod limits;
 mod linger;
@@ -19,6 +19,7 @@ mod auth;
 mod routes;
 mod rest;
 mod reports;
+mod progress_queue;
 pub mod grpc;
 pub mod mail;
 pub mod resp;
@@ -45,6 +46,7 @@ pub use auth::{
 pub use console::Console;
 pub use grpc::worker::{Admission, Nearby, NodesToo, Workers};
 pub use listen::serve;
+pub use progress_queue::ProgressQueue;
 pub use routes::{Right, Route, table};
 pub use settings::Settings;
 pub use tls::{Files, Tls};

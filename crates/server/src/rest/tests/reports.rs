@@ -1,4 +1,4 @@
-//! Reports of progress over gRPC, and how all of them are counted.
+//! Reports of progress over gRPC and through the queue, and how all of them are counted.
 
 use punctual_core::attempt::{End, Outcome, Report};
 use punctual_core::ids::{RunId, Token};
@@ -7,11 +7,15 @@ use punctual_core::retry::Failed;
 use punctual_store::token::Role;
 use punctual_wire::grpc::v1::ReportRequest;
 use punctual_wire::grpc::v1::attempts_client::AttemptsClient;
-use punctual_wire::rest::State;
+use punctual_wire::rest::{Added, Queue, State};
+use tokio::sync::watch;
 use tonic::{Code as Grpc, Status};
 
 use super::attempt_keys::Working;
 use super::*;
+use crate::ProgressQueue;
+
+const QUEUE: &str = "/api/v1/namespaces/default/queues/punctual.progress";
 
 enum As<'a> {
     Nobody,
@@ -185,4 +189,78 @@ async fn every_report_is_counted_by_its_way_and_outcome() {
     while working.metric("worker", "accepted").await == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
+}
+
+/// The consumer of the queue beside a node.
+struct Consuming {
+    working: Working,
+    stop: watch::Sender<bool>,
+    consumer: tokio::task::JoinHandle<()>,
+}
+
+impl Consuming {
+    async fn new(needs_key: bool) -> Consuming {
+        let working = Working::new().await;
+        let (clock, handle) = (Arc::new(ManualClock::at(NOW)), working.guarded.scene.node.handle());
+        let endpoints = Endpoints::new(handle, clock, "test", Settings::default());
+        let (stop, stopped) = watch::channel(false);
+        let queue = ProgressQueue::new(endpoints, "punctual.progress".parse().unwrap(), needs_key);
+        Consuming { working, stop, consumer: tokio::spawn(queue.run(stopped)) }
+    }
+
+    async fn add(&self, body: &str) {
+        let admin = Some(self.working.guarded.token(Role::Admin));
+        let message = json!({ "body": body });
+        let path = format!("{QUEUE}/messages");
+        self.working.guarded.ask(&Method::POST, &path, admin, &message).await.read::<Added>(201);
+    }
+
+    async fn is_empty(&self) {
+        loop {
+            let reader = Some(self.working.guarded.token(Role::Reader));
+            let queue = self.working.guarded.ask(&Method::GET, QUEUE, reader, &json!({})).await;
+            if queue.read::<Queue>(200).messages == 0 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    async fn stop(self) {
+        self.stop.send_replace(true);
+        tokio::time::timeout(Duration::from_secs(60), self.consumer).await.expect("it stops").unwrap();
+    }
+}
+
+#[tokio::test]
+async fn refused_messages_do_not_block_a_report_behind_them() {
+    let consuming = Consuming::new(true).await;
+    let Working { run, key, .. } = &consuming.working;
+    consuming.add("not json").await;
+    consuming.add(&json!({ "execution_id": run, "progress": 10 }).to_string()).await;
+    consuming.add(&json!({ "attempt_key": "pck_1_1_0", "progress": 20 }).to_string()).await;
+    consuming.add(&json!({ "attempt_key": key, "execution_id": "7", "progress": 30 }).to_string()).await;
+    let good = json!({ "attempt_key": key, "progress": 40, "checkpoint": { "row": 400 } });
+    consuming.add(&good.to_string()).await;
+    consuming.is_empty().await;
+    let run = consuming.working.shown().await;
+    assert_eq!(run.progress, Some(40));
+    assert_eq!(run.checkpoint.map(|kept| kept.value), Some(json!({ "row": 400 })), "it is stored");
+    consuming.working.finish().await;
+    consuming.add(&good.to_string()).await;
+    consuming.is_empty().await;
+    consuming.stop().await;
+}
+
+#[tokio::test]
+async fn without_access_control_a_message_needs_an_execution_id_alone() {
+    let consuming = Consuming::new(false).await;
+    let run = consuming.working.run_id();
+    consuming.add(&json!({ "execution_id": run, "progress": 50, "checkpoint": 1 }).to_string()).await;
+    consuming.is_empty().await;
+    assert_eq!(consuming.working.shown().await.progress, Some(50));
+    consuming.add(&json!({ "progress": 50 }).to_string()).await;
+    consuming.add(&json!({ "execution_id": 7, "progress": 50 }).to_string()).await;
+    consuming.is_empty().await;
+    consuming.stop().await;
 }
