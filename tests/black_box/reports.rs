@@ -1,7 +1,8 @@
-//! Reports of progress through the queue, and in the plain shape.
+//! Reports of progress through the queue, and what followers of a run see of them.
 
 use std::time::Duration;
 
+use punctual_tests::api::RUNS;
 use punctual_tests::history::has_ended;
 use punctual_tests::wait;
 use punctual_tests::{Api, Scene, Worker};
@@ -99,4 +100,38 @@ fn a_plain_report_moves_a_run_with_other_parameters() {
     assert!(run["worker"].as_str().is_some_and(|worker| worker.starts_with("b@")), "{run}");
     let params: Value = serde_json::from_str(run["output"].as_str().expect("it prints")).expect("JSON");
     assert_eq!(params, json!({ "offset": 100_000, "day": "today" }));
+}
+
+#[test]
+fn a_follower_sees_the_progress_of_a_run_once_a_second() {
+    let scene = Scene::new();
+    let node = scene.start();
+    let shell = r#"
+row=0
+while [ "$row" -lt 50 ]; do
+  row=$((row + 1))
+  echo "{\"percent\": $((row * 2)), \"message\": \"row $row\"}" > "$PUNCTUAL_REPORT"
+  sleep 0.1
+done
+echo '{"checkpoint": {"row": 50}}' > "$PUNCTUAL_REPORT"
+"#;
+    let id = submit(node.api(), &json!({ "task": { "shell": shell } }));
+    let began = std::time::Instant::now();
+    let text = node.api().get(&format!("{RUNS}/{id}/events?follow=true")).expect("the node answers").text;
+    let seconds = began.elapsed().as_secs();
+    let blocks = || text.split("\n\n").filter_map(|block| block.strip_prefix("event: progress\ndata: "));
+    let seen: Vec<Value> = blocks().map(|data| serde_json::from_str(data).expect("JSON")).collect();
+    assert!(seen.len() >= 3, "{text}");
+    assert!(seen.len() as u64 <= seconds + 2, "{} in {seconds} s: {text}", seen.len());
+    let percents: Vec<u64> = seen.iter().filter_map(|event| event["percent"].as_u64()).collect();
+    assert!(percents.is_sorted() && percents.last() == Some(&100), "{percents:?}");
+    let last = seen.last().expect("there are some");
+    assert_eq!((&last["message"], &last["checkpoint"]["value"]), (&json!("row 50"), &json!({ "row": 50 })));
+    assert!(seen[0]["at"].is_string() && seen[0]["checkpoint"].is_null(), "{text}");
+    assert!(text.trim_end().lines().nth_back(1) == Some("event: end"), "{text}");
+
+    let lines = node.cli(["run", "events", &id, "--follow"]).ok();
+    let line = lines.lines().find(|line| line.contains("progress")).unwrap_or_default();
+    assert!(line.ends_with("██████████ 100%, row 50, checkpoint {\"row\":50}"), "{lines}");
+    assert!(lines.trim_end().lines().last().is_some_and(|line| line.contains("succeeded")), "{lines}");
 }

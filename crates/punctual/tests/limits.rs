@@ -108,6 +108,11 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
             "the next ones wait in the queue",
         ),
         (
+            "time between two progress events of a follower",
+            format!("at least {}", span(http::PROGRESS_EVENT_EVERY)),
+            "the newest report is sent then",
+        ),
+        (
             "runs of a job that wait behind `overlap: queue`",
             count(limits::HELD_PER_JOB_MAX),
             "a recorded skip",

@@ -5,14 +5,16 @@ use std::str::FromStr;
 
 use punctual_core::ids::{RunId, Token};
 use punctual_core::progress;
+use punctual_core::run::Run;
 use punctual_core::task::Params;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::run::Checkpoint;
 use crate::error::Error;
 use crate::schema;
-use crate::text::{Text, small};
+use crate::text::{Instant, Text, small};
 
 /// What an attempt reports over REST.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -129,6 +131,35 @@ pub struct ProgressReport {
     pub progress: progress::Progress,
     /// Whether the report must be stored before it is answered.
     pub durable: bool,
+}
+
+/// The newest report of a run, for its followers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProgressEvent {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percent: Option<u8>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// When the report came.
+    pub at: Instant,
+    /// Only if it has changed since the event before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<Checkpoint>,
+}
+
+impl ProgressEvent {
+    /// What is new since `before`. `None` means nothing.
+    pub fn since(before: Option<&progress::Reported>, run: &Run) -> Option<ProgressEvent> {
+        let now = run.progress.as_deref().filter(|now| Some(*now) != before)?;
+        let known = before.and_then(|before| before.checkpoint.as_ref());
+        let checkpoint = now.checkpoint.as_ref().filter(|now| Some(*now) != known);
+        Some(ProgressEvent {
+            percent: now.percent,
+            message: now.message.as_deref().map(str::to_owned),
+            at: Text(now.at),
+            checkpoint: checkpoint.map(Checkpoint::of),
+        })
+    }
 }
 
 impl QueuedProgress {
