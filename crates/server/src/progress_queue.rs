@@ -18,7 +18,7 @@ use punctual_core::ids::{RunId, Token};
 use punctual_core::name::Namespace;
 use punctual_core::progress::Progress;
 use punctual_core::queue::{Delivered, MessageId, QueueKey, QueueName, Verb, Wait};
-use punctual_node::QueueWatch;
+use punctual_node::Failure;
 use punctual_wire::rest::{Code, Problem, QueuedProgress};
 use punctual_wire::tree;
 use tokio::sync::watch;
@@ -73,26 +73,31 @@ impl ProgressQueue {
                 _ = stop.wait_for(|stop| *stop) => return,
                 () = queue.news() => {}
             }
-            self.empty(&mut queue, &stop).await;
-        }
-    }
-
-    /// Takes messages until there are none.
-    async fn empty(&mut self, queue: &mut QueueWatch, stop: &watch::Receiver<bool>) {
-        while queue.leads() && !*stop.borrow() {
-            let queues = std::slice::from_ref(&self.queue);
-            match self.endpoints.handle.take(queues, PROGRESS_MESSAGES_AT_ONCE, Wait::No).await {
-                Ok(taken) if taken.is_empty() => return,
-                Ok(taken) => self.consume(taken.into_iter().map(|(_, message)| message)).await,
-                Err(error) => {
-                    debug!(%error, "progress reports could not be taken from their queue; trying again");
-                    sleep(AGAIN).await;
+            while queue.leads() {
+                let taken = tokio::select! {
+                    _ = stop.wait_for(|stop| *stop) => return,
+                    taken = self.take() => taken,
+                };
+                match taken {
+                    Ok(taken) if taken.is_empty() => break,
+                    Ok(taken) => self.consume(taken).await,
+                    Err(error) => {
+                        debug!(%error, "progress reports could not be taken from their queue; trying again");
+                        sleep(AGAIN).await;
+                    }
                 }
             }
         }
     }
 
-    async fn consume(&mut self, taken: impl Iterator<Item = Delivered>) {
+    /// If it is dropped, what it took goes back to the queue.
+    async fn take(&self) -> Result<Vec<Delivered>, Failure> {
+        let queues = std::slice::from_ref(&self.queue);
+        let taken = self.endpoints.handle.take(queues, PROGRESS_MESSAGES_AT_ONCE, Wait::No).await?;
+        Ok(taken.into_iter().map(|(_, message)| message).collect())
+    }
+
+    async fn consume(&mut self, taken: Vec<Delivered>) {
         let mut attempts: HashMap<Named, Vec<Queued>> = HashMap::new();
         let (mut done, mut again) = (Vec::new(), Vec::new());
         for message in taken {
