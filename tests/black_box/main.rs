@@ -10,6 +10,7 @@ mod poison;
 mod families;
 mod dead_letters;
 mod long_work;
+mod reports;
 mod rows;
 mod looking;
 mod job_files;

@@ -8,7 +8,9 @@ mod cron;
 mod jobs;
 mod calendars;
 mod runs;
+mod run_events;
 mod logs;
+mod live;
 mod sse;
 mod nodes;
 mod queues;
@@ -30,6 +32,7 @@ pub use cron::CronQuery;
 pub use error::Error;
 pub use jobs::Put;
 pub use logs::{LogEvent, LogQuery, Logs};
+pub use run_events::{RunEvent, RunEvents};
 pub use runs::{DeadLetterQuery, RunQuery};
 
 pub type Result<T> = std::result::Result<T, Error>;

@@ -5,6 +5,8 @@ const EVENT_BYTES_MAX: usize = 1024 * 1024;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Event {
+    /// `Last-Event-ID` continues after it. Empty means that the event has none.
+    pub(crate) id: String,
     pub(crate) kind: String,
     pub(crate) data: String,
 }
@@ -42,9 +44,10 @@ fn parse(block: &str) -> Event {
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {
+            "id" => value.clone_into(&mut event.id),
             "event" => value.clone_into(&mut event.kind),
             "data" => event.data.push_str(value),
-            // The id is in the data too; other fields are for browsers.
+            // Other fields are for browsers.
             _ => {}
         }
     }
@@ -66,8 +69,12 @@ mod tests {
                     events.push(event);
                 }
             }
-            let expected = [("output", "{\"a\":1}"), ("end", "2")];
-            let expected = expected.map(|(kind, data)| Event { kind: kind.into(), data: data.into() });
+            let expected = [("1-0", "output", "{\"a\":1}"), ("", "end", "2")];
+            let expected = expected.map(|(id, kind, data)| Event {
+                id: id.into(),
+                kind: kind.into(),
+                data: data.into(),
+            });
             assert_eq!(events, expected, "in pieces of {size}");
         }
     }

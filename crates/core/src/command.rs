@@ -236,6 +236,8 @@ pub enum Answer {
     Discarded,
     /// Accepted; written with the next batch.
     Noted,
+    /// A report of progress that came late, and was ignored.
+    Late,
     Queue(queue::Said),
 }
 

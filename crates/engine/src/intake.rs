@@ -39,15 +39,13 @@ impl Shard {
             Command::RetryRun(retry) => self.retry_run(retry, cx),
             Command::DiscardDeadLetter { namespace, run } => self.discard(&namespace, run),
             Command::Progress { namespace, run, token, progress, durable } => {
-                let answer = self.may_report(&namespace, run, token, &progress).map(|()| Answer::Noted);
-                if answer.is_ok() {
-                    let once_stored = durable.then(|| Effect::Answer { ticket, answer: answer.clone() });
+                let may_report = self.may_report(&namespace, run, token, &progress);
+                if may_report.is_ok() && durable {
+                    let once_stored = |is_taken| Some(Effect::Answer { ticket, answer: Ok(noted(is_taken)) });
                     self.take_progress(run, progress, once_stored, cx);
-                    if durable {
-                        return;
-                    }
+                    return;
                 }
-                answer
+                may_report.map(|()| noted(self.take_progress(run, progress, |_| None, cx)))
             }
             Command::Tell { sender, news } => {
                 self.hear(sender, &news, cx);
@@ -57,4 +55,8 @@ impl Shard {
         };
         cx.answer(ticket, reply);
     }
+}
+
+fn noted(is_taken: bool) -> Answer {
+    if is_taken { Answer::Noted } else { Answer::Late }
 }

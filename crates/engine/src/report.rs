@@ -22,9 +22,13 @@ impl Shard {
     pub(crate) fn report(&mut self, worker: &WorkerId, report: Report, cx: &mut Context<'_>) {
         if self.is_of_another(worker, &report) {
             cx.pool.counts_mut().stale_reports += 1;
-            if let Report::Finished { run, token, .. } = report {
+            match report {
                 // Acknowledged, so that the worker stops sending it.
-                cx.order(worker.clone(), Order::Acknowledge { run, token });
+                Report::Finished { run, token, .. } => {
+                    cx.order(worker.clone(), Order::Acknowledge { run, token });
+                }
+                Report::Progress { .. } => cx.pool.counts_mut().progress.outdated += 1,
+                _ => {}
             }
             return;
         }
@@ -37,8 +41,12 @@ impl Shard {
                 });
             }
             Report::Progress { run, token, progress } => {
-                if !self.runs_under(run, token) || !self.is_possible(run, &progress) {
-                    cx.pool.counts_mut().stale_reports += 1;
+                let is_outdated = !self.runs_under(run, token);
+                if is_outdated || !self.is_possible(run, &progress) {
+                    let counts = cx.pool.counts_mut();
+                    counts.stale_reports += 1;
+                    counts.progress.outdated += u64::from(is_outdated);
+                    counts.progress.invalid += u64::from(!is_outdated);
                     return;
                 }
                 let saved = progress.seq.filter(|_| progress.checkpoint.is_some());
@@ -46,7 +54,10 @@ impl Shard {
                     let order = Order::Saved { run, token, seq };
                     Effect::Order { worker: worker.clone(), order }
                 });
-                self.take_progress(run, progress, once_stored, cx);
+                let is_taken = self.take_progress(run, progress, |_| once_stored, cx);
+                let counts = &mut cx.pool.counts_mut().progress;
+                counts.accepted += u64::from(is_taken);
+                counts.late += u64::from(!is_taken);
             }
             Report::Finished { run, token, outcome } => {
                 cx.pool.attempt_ended(worker, run, token);
@@ -87,22 +98,24 @@ impl Shard {
         }
     }
 
-    /// Keeps what the running attempt reports. It is written with the next batch, at the latest after [`LAZY_MAX`].
-    /// `once_stored` is released with that batch; to have it soon, a run causes a batch of its own, but not more often
-    /// than every [`LAZY_MAX`].
+    /// Keeps what the running attempt reports, and returns whether it was in time. It is written with the next batch, at
+    /// the latest after [`LAZY_MAX`]. The effect of `once_stored`, which is told whether the report was in time, is
+    /// released with that batch; to have it soon, a run causes a batch of its own, but not more often than every
+    /// [`LAZY_MAX`].
     pub(crate) fn take_progress(
         &mut self,
         run: RunId,
         progress: Progress,
-        once_stored: Option<Effect>,
+        once_stored: impl FnOnce(bool) -> Option<Effect>,
         cx: &mut Context<'_>,
-    ) {
+    ) -> bool {
         let rebalance = progress.rebalance;
         let params = self.runs.get(&run).map(|live| self.params_of(live));
         let merged = params.zip(progress.params.as_ref()).and_then(|(own, patch)| own.merged(patch).ok());
-        let Some(live) = self.runs.get_mut(&run) else { return };
+        let Some(live) = self.runs.get_mut(&run) else { return false };
         let noted = Arc::make_mut(&mut live.run);
         let is_taken = noted.report(progress, cx.now);
+        let once_stored = once_stored(is_taken);
         if is_taken && merged.is_some() {
             noted.params = merged;
         }
@@ -114,7 +127,7 @@ impl Shard {
         self.note_lazily(run, cx.elapsed);
         if is_planted(Fault::CheckpointIsConfirmedEarly) {
             cx.effects.extend(once_stored.map(|effect| (cx.shard, effect)));
-            return;
+            return is_taken;
         }
         self.dirty.once_stored.extend(once_stored);
         if is_urgent {
@@ -123,6 +136,7 @@ impl Shard {
         if rebalance && is_taken {
             self.move_away(run, None, cx);
         }
+        is_taken
     }
 
     /// Whether a worker may report this: it is untrusted input.

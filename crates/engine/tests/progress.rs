@@ -86,6 +86,37 @@ fn a_durable_report_is_answered_when_it_is_stored() {
 }
 
 #[test]
+fn a_report_that_comes_late_is_answered_as_late() {
+    let mut rig = Rig::new(1);
+    let run = rig.submit(manual());
+    let token = rig.run(run).token;
+    let numbered = |seq, percent| Progress { seq: Some(seq), ..Progress::percent(percent) };
+    assert_eq!(rig.ask(told(run, token, numbered(2, 20), true)), Ok(Answer::Noted));
+    assert_eq!(rig.ask(told(run, token, numbered(1, 10), false)), Ok(Answer::Late));
+    let second = rig.begin(told(run, token, numbered(2, 30), true));
+    rig.advance("1s");
+    assert_eq!(rig.answer(second), Some(Ok(Answer::Late)));
+    assert_eq!(rig.run(run).percent(), Some(20));
+}
+
+#[test]
+fn the_reports_of_workers_are_counted_by_outcome() {
+    let mut rig = Rig::new(1);
+    let run = rig.submit(manual());
+    let token = rig.run(run).token;
+    let outdated = Token(token.0 - 1);
+    let broken = Progress { checkpoint: Some("{".into()), ..Progress::default() };
+    for (token, progress) in
+        [(token, at_row(2)), (token, at_row(1)), (token, at_row(1)), (outdated, at_row(3)), (token, broken)]
+    {
+        rig.tell(Report::Progress { run, token, progress });
+    }
+    let counts = rig.pool.counts().progress;
+    assert_eq!((counts.accepted, counts.late), (1, 2));
+    assert_eq!((counts.outdated, counts.invalid), (1, 1));
+}
+
+#[test]
 fn a_worker_is_told_when_its_checkpoint_is_stored() {
     let mut rig = Rig::new(1);
     let run = rig.submit(manual());

@@ -11,6 +11,7 @@ use punctual_core::name::Namespace;
 use punctual_core::queue::{self, QueueKey, Said};
 use punctual_core::time::Clock;
 use punctual_core::worker::Announcement;
+pub use punctual_engine::pool::ProgressCounts;
 use punctual_engine::pool::{Load, MessageCounts};
 use punctual_failpoint::{Point, hit};
 use punctual_store::{Reads, Session, Store, Tokens, Upkeep};
@@ -26,6 +27,7 @@ use crate::followers::Followers;
 use crate::leaders::{Leader, Leaders};
 use crate::metrics::Metrics;
 use crate::peers::{self, Peers};
+use crate::queues::WatchedQueue;
 
 /// Maximum number of commands waiting for the loop. Beyond it, callers wait: this backpressure slows them down to the
 /// speed of the commits.
@@ -106,6 +108,8 @@ pub struct Status {
     pub changes: u64,
     /// Reports refused because their token was outdated.
     pub stale_reports: u64,
+    /// Reports of progress that came from workers.
+    pub progress: ProgressCounts,
     /// Why the node cannot continue, and what to do. `None` means it is running.
     pub failed: Option<String>,
     /// Number of connected workers; [`Handle::workers`] lists them.
@@ -162,6 +166,7 @@ pub struct Handle {
     /// How long a command may take to find its leader and get an answer.
     pub(crate) patience: Duration,
     pub(crate) background: BackgroundTasks,
+    pub(crate) watched: Arc<WatchedQueue>,
     /// The number of the next waiting consumer.
     pub(crate) waiters: Arc<AtomicU64>,
 }

@@ -32,3 +32,4 @@ pub use leaders::{Forwarding, Leader, Leaders};
 pub use live::{LiveChanges, LiveFollower, Topic, Wanted};
 pub use node::{Config, Link, Links, Node, Nudge, Reporter};
 pub use peers::Peers;
+pub use queues::QueueWatch;

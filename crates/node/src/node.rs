@@ -129,6 +129,7 @@ impl Node {
             peers: forwarding.peers,
             patience: forwarding.patience,
             background,
+            watched: Arc::default(),
             waiters: Arc::new(AtomicU64::new(first_waiter(config.cluster.as_ref()))),
         };
         let clock = Arc::clone(&config.clock);

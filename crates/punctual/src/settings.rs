@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use punctual_core::ids::SHARDS_MAX;
 use punctual_core::limits::WORKER_SLOTS_MAX;
+use punctual_core::queue::QueueName;
 use punctual_wire::text::Span;
 use punctual_wire::tree;
 use punctual_worker::{NotARule, Rule};
@@ -43,6 +44,8 @@ pub struct Settings {
     pub ui_dir: Option<PathBuf>,
     pub tls: Option<punctual_server::Files>,
     pub resp: Resp,
+    /// The queue for progress reports. `None` means that there is none.
+    pub progress_queue: Option<QueueName>,
     pub log_level: String,
 }
 
@@ -94,6 +97,7 @@ pub struct Overrides {
     pub server: Server,
     pub tls: Tls,
     pub resp: RespOverrides,
+    pub progress: Progress,
     pub log: Log,
 }
 
@@ -141,6 +145,8 @@ sections! {
         flush: bool,
         shutdown: bool,
     }
+    /// An empty name means no queue.
+    Progress { queue: String, }
     Log { level: String, }
 }
 
@@ -219,6 +225,7 @@ impl Overrides {
             server: self.server.over(below.server),
             tls: self.tls.over(below.tls),
             resp: self.resp.over(below.resp),
+            progress: self.progress.over(below.progress),
             log: self.log.over(below.log),
         }
     }
@@ -243,6 +250,7 @@ impl Overrides {
             server: self.server.complete()?,
             tls: self.tls.complete()?,
             resp: self.resp.complete()?,
+            progress_queue: self.progress.complete()?,
             log_level: given(self.log.level, "log.level")?,
         };
         if settings.slots > WORKER_SLOTS_MAX as usize {
@@ -303,6 +311,15 @@ impl RespOverrides {
             return Err("resp.idle_time: must be at least 1s, or 0s for no timeout".to_owned());
         }
         Ok(resp)
+    }
+}
+
+impl Progress {
+    fn complete(self) -> Result<Option<QueueName>, String> {
+        let name = Some(given(self.queue, "progress.queue")?).filter(|name| !name.is_empty());
+        name.map(|name| name.parse::<QueueName>())
+            .transpose()
+            .map_err(|error| format!("progress.queue: {error}"))
     }
 }
 

@@ -17,7 +17,7 @@ use punctual_node::attempt_key::OFFER_BYTES;
 use punctual_node::handle::Status;
 use punctual_node::node::{Config, Node};
 use punctual_node::retention::{self, PACE};
-use punctual_server::{Admission, Console, Endpoints, Gate, NodesToo, Tls, Workers};
+use punctual_server::{Admission, Console, Endpoints, Gate, NodesToo, ProgressQueue, Tls, Workers};
 use punctual_store::memory::Memory;
 use punctual_store::{Opened, Store, sqlite};
 use punctual_worker::Egress;
@@ -98,6 +98,8 @@ pub struct Running {
     nodes: Arc<watch::Sender<Vec<String>>>,
     /// The pruner, the mail, and the tasks of the worker.
     tasks: JoinSet<()>,
+    /// The consumer of the queue for progress reports. It ends before the node, because it is in the middle of reports.
+    progress: JoinSet<()>,
     /// Stops on drop.
     _watcher: Watcher,
 }
@@ -153,10 +155,11 @@ impl Running {
     /// Stops the worker, then the node, and waits until every task has ended. Attempts that are stopped do not
     /// count as failed: they are tried again, elsewhere or at the next start.
     pub async fn shut_down(self) {
-        let Running { node, worker, endpoints, stop, mut tasks, .. } = self;
+        let Running { node, worker, endpoints, stop, mut tasks, mut progress, .. } = self;
         worker.shut_down().await;
         endpoints.handle.followers().close();
         stop.send_replace(true);
+        while progress.join_next().await.is_some() {}
         node.shut_down().await;
         while tasks.join_next().await.is_some() {}
     }
@@ -219,6 +222,8 @@ pub async fn start(settings: &Settings, parts: Parts) -> anyhow::Result<Running>
     let mut tasks = JoinSet::new();
     tasks.spawn(retention::run(handle.clone(), Arc::clone(&clock), PACE, AD_HOC_KEPT, stopped.clone()));
 
+    // A node that is embedded may lead the queue of a cluster whose servers ask for tokens.
+    let is_open = access.as_ref().is_some_and(|access| access.gate.is_open());
     let server = if access.is_some() { open_files::limited(settings) } else { settings.server.clone() };
     let Access { gate, tls, console } = access.unwrap_or_default();
     let mut endpoints = Endpoints::new(handle.clone(), Arc::clone(&clock), &name, server)
@@ -230,6 +235,10 @@ pub async fn start(settings: &Settings, parts: Parts) -> anyhow::Result<Running>
     }
     if worker.is_none() {
         endpoints = endpoints.without_work();
+    }
+    let mut progress = JoinSet::new();
+    if let Some(queue) = settings.progress_queue.clone() {
+        progress.spawn(ProgressQueue::new(endpoints.clone(), queue, !is_open).run(stopped.clone()));
     }
     let mut admission = Arc::clone(&endpoints.gate) as Arc<dyn Admission>;
     let key = peers.as_ref().map(|(key, _)| key.clone());
@@ -259,5 +268,5 @@ pub async fn start(settings: &Settings, parts: Parts) -> anyhow::Result<Running>
         None => LocalWorker::None,
     };
     let endpoints = endpoints.with_workers(workers);
-    Ok(Running { clock, node, worker, egress, endpoints, stop, nodes, tasks, _watcher: watcher })
+    Ok(Running { clock, node, worker, egress, endpoints, stop, nodes, tasks, progress, _watcher: watcher })
 }

@@ -101,6 +101,17 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("`grace` of a job", span(limits::GRACE_MAX), "422 `invalid`"),
         ("message of a progress report", bytes(limits::PROGRESS_MESSAGE_BYTES_MAX), "422 `invalid`"),
         ("checkpoint, as JSON", bytes(limits::CHECKPOINT_BYTES_MAX), "422 `invalid`"),
+        ("progress report over gRPC", bytes(http::BODY_BYTES_MAX), "`OUT_OF_RANGE`"),
+        (
+            "progress reports taken from their queue at once",
+            count(http::PROGRESS_MESSAGES_AT_ONCE),
+            "the next ones wait in the queue",
+        ),
+        (
+            "time between two progress events of a follower",
+            format!("at least {}", span(http::PROGRESS_EVENT_EVERY)),
+            "the newest report is sent then",
+        ),
         (
             "runs of a job that wait behind `overlap: queue`",
             count(limits::HELD_PER_JOB_MAX),

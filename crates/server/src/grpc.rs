@@ -1,4 +1,5 @@
-//! gRPC: the protocol of workers and of other nodes.
+//! gRPC: the protocol of workers, of attempts and of other nodes.
 
+pub(crate) mod attempts;
 pub mod peer;
 pub mod worker;

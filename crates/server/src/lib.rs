@@ -1,10 +1,11 @@
 //! The endpoints: the protocols through which clients, workers and other nodes reach this node.
 //!
 //! An endpoint translates, authorises and delegates to one `Handle`; it holds no rules, so all endpoints
-//! behave alike. REST (clients) and gRPC (workers and other nodes) share one port; `resp`, the Redis protocol
+//! behave alike. REST (clients) and gRPC (workers, attempts and other nodes) share one port; `resp`, the Redis protocol
 //! for queues, has its own. `listen` accepts connections, with `tls` if there is a certificate; `mail`
 //! reaches nodes that accept no connections; `auth` checks tokens; `routes` is the table of all REST routes;
-//! `openapi` describes it, `metrics` counts it, and `console` serves the page for browsers.
+//! `openapi` describes it, `metrics` counts it, and `console` serves the page for browsers. `reports` is what all ways
+//! of a progress report share, and `progress_queue` takes those that come as messages.
 
 pub mod limits;
 mod linger;
@@ -17,6 +18,8 @@ mod activity;
 mod auth;
 mod routes;
 mod rest;
+mod reports;
+mod progress_queue;
 pub mod grpc;
 pub mod mail;
 pub mod resp;
@@ -35,6 +38,7 @@ use punctual_node::Handle;
 use grpc::worker::Sessions;
 use metrics::Requests;
 use places::Places;
+use reports::ReportCounts;
 
 pub use auth::{
     Bootstrap, Caller, Gate, Peer, Refused, SECRET_BYTES_MAX, SECRET_BYTES_MIN, Secret, Weak, begin,
@@ -42,6 +46,7 @@ pub use auth::{
 pub use console::Console;
 pub use grpc::worker::{Admission, Nearby, NodesToo, Workers};
 pub use listen::serve;
+pub use progress_queue::ProgressQueue;
 pub use routes::{Right, Route, table};
 pub use settings::Settings;
 pub use tls::{Files, Tls};
@@ -57,6 +62,7 @@ pub struct Endpoints {
     settings: Arc<Settings>,
     places: Arc<Places>,
     requests: Arc<Requests>,
+    reports: Arc<ReportCounts>,
     /// The counters of the Redis-protocol endpoint.
     queue_endpoint: resp::Seen,
     /// Decides which caller may do what.
@@ -89,6 +95,7 @@ impl Endpoints {
             places: Places::new(&settings),
             settings: Arc::new(settings),
             requests: Arc::new(Requests::new()),
+            reports: Arc::default(),
             queue_endpoint: resp::Seen::default(),
             gate: Arc::new(Gate::open()),
             tls: None,
@@ -170,7 +177,8 @@ pub fn router(endpoints: Endpoints) -> Router {
         let service = grpc::peer::service(endpoints.clone(), key);
         Router::new().route_service("/punctual.v1.Peer/{*method}", service)
     });
+    let attempts = grpc::attempts::router(endpoints.clone());
     let rest = rest::guard::around(routes::router(), guard).with_state(endpoints);
     // The guard is for short REST requests; its limits do not fit gRPC streams, which stay open.
-    workers.unwrap_or_default().merge(peers.unwrap_or_default()).merge(rest)
+    workers.unwrap_or_default().merge(peers.unwrap_or_default()).merge(attempts).merge(rest)
 }

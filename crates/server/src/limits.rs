@@ -10,6 +10,10 @@ pub const MESSAGES_BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
 pub const TAKEN_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Messages taken from a queue in one step, so that an answer exceeds [`TAKEN_BYTES_MAX`] only a little.
 pub const TAKEN_AT_ONCE: u32 = 16;
+/// Progress reports that are taken from their queue at once. The next ones are taken when these are decided.
+pub const PROGRESS_MESSAGES_AT_ONCE: u32 = 256;
+/// The shortest time between two progress events of a follower.
+pub const PROGRESS_EVENT_EVERY: Duration = Duration::from_secs(1);
 /// Messages that one flush request deletes; its answer then says that more are left.
 pub const FLUSHED_MAX: u64 = 100_000;
 /// Messages deleted in one step of a flush.

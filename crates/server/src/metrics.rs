@@ -235,10 +235,22 @@ impl Page {
             "Results refused because a newer attempt had outdated them",
             status.stale_reports,
         )?;
+        self.progress(page)?;
         let (bytes, cut, lost) = metrics.logs();
         page.counter("log_bytes", "Bytes of output stored", bytes)?;
         page.counter("log_cuts", "Attempts whose output reached its limit", cut)?;
         page.counter("log_losses", "Chunks of output that could not be stored", lost)
+    }
+
+    fn progress(&self, page: &mut Writer<'_>) -> fmt::Result {
+        let help = "Reports of progress, by the way they came in and by outcome";
+        let mut metric = page.metric("progress", help, None, MetricType::Counter)?;
+        let workers = self.endpoints.handle.status().progress;
+        for (way, outcome, count) in self.endpoints.reports.all(workers) {
+            let labels = [("way", way), ("outcome", outcome)];
+            ConstCounter::new(count).encode(metric.encode_family(&labels)?)?;
+        }
+        Ok(())
     }
 
     fn messages(&self, page: &mut Writer<'_>) -> fmt::Result {

@@ -9,6 +9,7 @@ mod order;
 mod report;
 mod announce;
 mod log;
+mod progress;
 
 pub mod peer;
 
@@ -22,6 +23,7 @@ pub use attempt::{attempt, read_attempt, read_attempts};
 pub use log::{chunk, read_chunk};
 pub use malformed::Malformed;
 pub use order::{OrderReader, OrderWriter};
+pub use progress::read_progress;
 pub use report::{read_report, report};
 
 /// The version of the protocol between workers and nodes.

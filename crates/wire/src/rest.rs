@@ -55,7 +55,10 @@ pub use overview::{
 };
 pub use page::Page;
 pub use problem::{Code, Problem};
-pub use progress::{ATTEMPT_KEY_HEADER, Progress, ProgressLine, TaskProgress, TaskProgressed};
+pub use progress::{
+    ATTEMPT_KEY_HEADER, Progress, ProgressEvent, ProgressLine, ProgressReport, QueuedProgress, TaskProgress,
+    TaskProgressed,
+};
 pub use queue::{ALSO_MAX, Direction, Flushed, Messages, Paused, Queue, TAKE_WAIT_MAX, Take, Way};
 pub use revision::{Diff, Revision, RevisionFile};
 pub use run::{Checkpoint, Child, Event, Run, Shard, State, Trigger, statuses};

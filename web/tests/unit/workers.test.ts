@@ -18,7 +18,5 @@ test('slots show known runs, then busy ones, then free ones', () => {
 
 test('the version that few nodes have is told apart', () => {
   expect(oddVersions([node('n1'), node('n2')])).toEqual(new Set());
-  expect(oddVersions([node('n1'), node('n2'), node('n3', { version: '2' })])).toEqual(
-    new Set(['2']),
-  );
+  expect(oddVersions([node('n1'), node('n2'), node('n3', { version: '2' })])).toEqual(new Set(['2']));
 });

@@ -55,7 +55,19 @@ pub struct Pool {
 pub struct Counts {
     /// Reports with an outdated token.
     pub stale_reports: u64,
+    /// Reports of progress that came from workers.
+    pub progress: ProgressCounts,
     pub messages: MessageCounts,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ProgressCounts {
+    pub accepted: u64,
+    /// Ignored, because a newer report came before.
+    pub late: u64,
+    /// Their attempt is not the running one.
+    pub outdated: u64,
+    pub invalid: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -34,6 +34,7 @@ use crate::followers::Followers;
 use crate::handle::{Ask, Handle, Idle, LOOKS_MAX, Look, Looked, Status, WhenIdle};
 use crate::leaders::Leaders;
 use crate::metrics::Metrics;
+use crate::queues::WatchedQueue;
 
 /// Maximum number of asks and reports handed to the driver before it settles.
 const TURN_MAX: usize = 4096;
@@ -66,6 +67,7 @@ pub(super) struct EventLoop {
     cluster_news: Arc<Notify>,
     attempt_keys: Option<AttemptKeys>,
     followers: Arc<Followers>,
+    watched: Arc<WatchedQueue>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     /// The wall clock at the last reading.
@@ -133,6 +135,7 @@ impl EventLoop {
             cluster_news: Arc::clone(&handle.cluster_news),
             attempt_keys: config.attempt_keys,
             followers: Arc::clone(&handle.followers),
+            watched: Arc::clone(&handle.watched),
             store: config.store,
             clock: config.clock,
             seen,

@@ -6,9 +6,9 @@ use std::time::Duration;
 use punctual_core::name::Namespace;
 use punctual_core::queue::{Add, Ask, Body, NewMessage, QueueKey, Said, Verb, Wait};
 
-use punctual_node::Handle;
+use punctual_node::{Handle, Leaders, QueueWatch};
 
-use crate::rig::{GONE, LONG, Told, at, leading, passing_on, store};
+use crate::rig::{GONE, LONG, SHARDS, Told, at, leading, passing_on, store};
 
 fn key() -> QueueKey {
     QueueKey { namespace: Namespace::default(), name: "q".parse().unwrap() }
@@ -96,5 +96,30 @@ async fn a_waiting_consumer_moves_to_the_next_leader() {
     there.queue(Ask::Add(Add { queue: key(), messages: vec![once()] })).await.unwrap();
     assert_eq!(consumer.await.unwrap().unwrap().len(), 1);
     passing.shut_down().await;
+    leader.shut_down().await;
+}
+
+async fn hears(watch: &mut QueueWatch) -> bool {
+    tokio::time::timeout(Duration::from_millis(50), watch.news()).await.is_ok()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_leader_hears_of_messages_that_were_left() {
+    let store = store();
+    let (leader, lead) = leading(&store).await;
+    let handle = leader.handle();
+    let mut watch = handle.watch_queue(&key()).expect("nothing is watched yet");
+    assert!(handle.watch_queue(&key()).is_none(), "a node watches one queue");
+    assert!(hears(&mut watch).await, "it leads from now on");
+    assert!(!hears(&mut watch).await, "nobody has added a message");
+    let other = QueueKey { name: "other".parse().unwrap(), ..key() };
+    for (queue, is_heard) in [(other, false), (key(), true)] {
+        handle.queue(Ask::Add(Add { queue, messages: vec![once()] })).await.unwrap();
+        assert_eq!(hears(&mut watch).await, is_heard);
+    }
+    lead.send_replace(at("other:1"));
+    assert!(!hears(&mut watch).await && !watch.leads());
+    lead.send_replace(Leaders::alone(SHARDS));
+    assert!(hears(&mut watch).await, "the other node may have left messages");
     leader.shut_down().await;
 }

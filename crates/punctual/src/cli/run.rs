@@ -1,5 +1,6 @@
 //! `punctual run`: runs.
 
+mod events;
 mod report;
 mod view;
 mod wait;
@@ -18,6 +19,7 @@ use punctual_wire::job_file::{Noop, Process, Retry, Route, Strategy, Task};
 use punctual_wire::rest::{Again, Cancel, Child, Move, Run, Submit};
 use punctual_wire::text::Span;
 use punctual_wire::{Text, yaml};
+use serde::Serialize;
 
 use super::failure::{Exit, Failure};
 use super::job::{Params, StartArgs};
@@ -55,6 +57,13 @@ Examples:
         #[arg(long)]
         events: bool,
     },
+    /// Print what happened to a run, and with --follow what happens, its progress included
+    #[command(after_help = "\
+Examples:
+  punctual run events 4683711365120
+  punctual run events 4683711365120 -f
+  punctual run events 4683711365120 -f -o json     an object for every event")]
+    Events(events::Events),
     /// Say why a run waits, was skipped or has not started
     #[command(after_help = "Example:\n  punctual run why 4683711365120")]
     Why { id: RunId },
@@ -206,6 +215,7 @@ impl Verb {
             Verb::Why { id } => why::show(session, &client.why_run(namespace, id).await?),
             Verb::Logs(logs) => logs.run(session).await,
             Verb::Wait(wait) => wait.run(session).await,
+            Verb::Events(events) => events.run(session).await,
             Verb::Move { id, to: worker } => {
                 let run = client.move_run(namespace, id, &Move { worker }).await?;
                 output.show(&run, |_| format!("moving {id}: its attempt is told to stop"))
@@ -310,7 +320,7 @@ async fn watch(session: &Session, listing: &Listing) -> Result<(), Failure> {
             })?;
         } else {
             for run in runs.iter().rev().filter(|run| is_news(&mut seen, run)) {
-                print(&line(session.output.format(), run)?)?;
+                print(&line(session.output.format(), run, || short(run))?)?;
             }
             // Forget runs that have left the listing.
             let oldest = runs.last().map(|run| run.id.0);
@@ -326,19 +336,20 @@ fn is_news(seen: &mut BTreeMap<RunId, (Status, u32, Option<u8>)>, run: &Run) -> 
     seen.insert(run.id.0, now) != Some(now)
 }
 
-fn line(format: Format, run: &Run) -> Result<String, Failure> {
+/// One of many objects: a line of words or of JSON, or a document of YAML.
+fn line<T: Serialize>(format: Format, object: &T, words: impl FnOnce() -> String) -> Result<String, Failure> {
     match format {
-        Format::Table => {
-            let words =
-                [run.id.to_string(), job(run), run.state.to_string(), run.due_at.to_string(), result(run)];
-            Ok(words.join("  "))
-        }
-        Format::Json => serde_json::to_string(run).map_err(|error| Failure::new(Exit::Failed, error)),
+        Format::Table => Ok(words()),
+        Format::Json => serde_json::to_string(object).map_err(|error| Failure::new(Exit::Failed, error)),
         Format::Yaml => {
-            let text = yaml::to_string(run).map_err(|error| Failure::new(Exit::Failed, error))?;
+            let text = yaml::to_string(object).map_err(|error| Failure::new(Exit::Failed, error))?;
             Ok(format!("---\n{text}"))
         }
     }
+}
+
+fn short(run: &Run) -> String {
+    [run.id.to_string(), job(run), run.state.to_string(), run.due_at.to_string(), result(run)].join("  ")
 }
 
 async fn show(session: &Session, id: RunId, events: bool) -> Result<(), Failure> {
@@ -427,8 +438,8 @@ mod tests {
     fn a_line_is_one_line_in_every_format() {
         let run = Run { output: Some("two\nlines".to_owned()), ..run("succeeded", 1) };
         for format in [Format::Table, Format::Json] {
-            assert!(!line(format, &run).unwrap().contains('\n'), "{format:?}");
+            assert!(!line(format, &run, || short(&run)).unwrap().contains('\n'), "{format:?}");
         }
-        assert!(line(Format::Yaml, &run).unwrap().starts_with("---\n"));
+        assert!(line(Format::Yaml, &run, || short(&run)).unwrap().starts_with("---\n"));
     }
 }

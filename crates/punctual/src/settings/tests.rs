@@ -75,6 +75,7 @@ fn what_is_not_known_is_refused_by_its_name() {
         ("[tls]\nclient_ca = \"a.pem\"", "tls.client_ca"),
         ("[server]\ninsecure = \"yes\"", "insecure"),
         ("slots = 70000", "slots"),
+        ("[progress]\nqueue = \"..\"", "progress.queue"),
         ("[store]\ndurability = \"none\"", "durability"),
         ("[store]\nshards = 4096", "shards"),
         ("[leases]\nattempt = \"1ms\"", "leases"),

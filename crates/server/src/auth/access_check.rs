@@ -14,6 +14,7 @@ use punctual_node::AttemptKeys;
 use punctual_wire::rest::{ATTEMPT_KEY_HEADER, Code, EVENT_STREAM, Problem};
 
 use super::{Caller, Gate, Peer, Refused};
+use crate::reports::{Outcome, ReportCounts, Way};
 use crate::rest::problem::Failed;
 use crate::routes::{Right, served};
 
@@ -29,16 +30,21 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 pub(crate) struct AccessCheck {
     gate: Arc<Gate>,
     attempt_keys: Option<AttemptKeys>,
+    reports: Arc<ReportCounts>,
     rights: Arc<HashMap<&'static str, Vec<(Method, Right)>>>,
 }
 
 impl AccessCheck {
-    pub(crate) fn new(gate: Arc<Gate>, attempt_keys: Option<AttemptKeys>) -> AccessCheck {
+    pub(crate) fn new(
+        gate: Arc<Gate>,
+        attempt_keys: Option<AttemptKeys>,
+        reports: Arc<ReportCounts>,
+    ) -> AccessCheck {
         let mut rights: HashMap<&'static str, Vec<(Method, Right)>> = HashMap::new();
         for route in served() {
             rights.entry(route.path).or_default().push((route.method, route.right));
         }
-        AccessCheck { gate, attempt_keys, rights: Arc::new(rights) }
+        AccessCheck { gate, attempt_keys, reports, rights: Arc::new(rights) }
     }
 
     /// `None` means that no route matches.
@@ -50,20 +56,42 @@ impl AccessCheck {
     }
 }
 
-pub(crate) async fn check(State(access): State<AccessCheck>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn check(State(access): State<AccessCheck>, request: Request, next: Next) -> Response {
     let right = access.right_of(request.method(), request.extensions().get::<MatchedPath>());
-    let caller = Caller::of(request.headers(), request.extensions());
-    let key = request.headers().get(ATTEMPT_KEY_HEADER).filter(|_| right == Some(Right::Report));
-    if let Some(key) = key {
-        let shown = key.to_str().unwrap_or_default();
-        return match access.gate.attempt_of(&caller, access.attempt_keys.as_ref(), shown) {
-            Ok(attempt) => {
-                request.extensions_mut().insert(attempt);
-                next.run(request).await
-            }
-            Err(refused) => refused.into_response(),
-        };
+    if right != Some(Right::Report) {
+        return check_right(access, right, request, next).await;
     }
+    let reports = Arc::clone(&access.reports);
+    let response = match request.headers().get(ATTEMPT_KEY_HEADER).cloned() {
+        Some(key) => check_key(&access, &key, request, next).await,
+        None => check_right(access, right, request, next).await,
+    };
+    reports.count(Way::Rest, outcome_of(&response));
+    response
+}
+
+/// What became of a report of progress.
+fn outcome_of(response: &Response) -> Outcome {
+    let refused = response.extensions().get::<Code>().map(|code| Outcome::of_problem(*code));
+    let accepted = response.extensions().get::<Outcome>().copied();
+    accepted.or(refused).unwrap_or(Outcome::Unavailable)
+}
+
+/// Lets the bearer of an attempt's key report for that attempt.
+async fn check_key(access: &AccessCheck, key: &HeaderValue, mut request: Request, next: Next) -> Response {
+    let caller = Caller::of(request.headers(), request.extensions());
+    let shown = key.to_str().unwrap_or_default();
+    match access.gate.attempt_of(&caller, access.attempt_keys.as_ref(), shown) {
+        Ok(attempt) => {
+            request.extensions_mut().insert(attempt);
+            next.run(request).await
+        }
+        Err(refused) => refused.into_response(),
+    }
+}
+
+async fn check_right(access: AccessCheck, right: Option<Right>, request: Request, next: Next) -> Response {
+    let caller = Caller::of(request.headers(), request.extensions());
     let checked = match right {
         Some(right) => access.gate.check(&caller, right).await,
         // A caller without a valid token must not even learn which routes exist.
@@ -102,9 +130,9 @@ async fn ended(gate: Arc<Gate>, bearer: String, peer: Option<Peer>, right: Right
     }
 }
 
-impl IntoResponse for Refused {
-    fn into_response(self) -> Response {
-        let code = match self {
+impl From<Refused> for Problem {
+    fn from(refused: Refused) -> Problem {
+        let code = match refused {
             Refused::NoToken | Refused::Unknown | Refused::Expired | Refused::WrongKey => {
                 Code::Unauthenticated
             }
@@ -112,7 +140,13 @@ impl IntoResponse for Refused {
             Refused::TooMany { .. } => Code::TooManyFailures,
             Refused::Unavailable => Code::Unavailable,
         };
-        let mut response = Failed(Problem::new(code, self.to_string())).into_response();
+        Problem::new(code, refused.to_string())
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let mut response = Failed(self.into()).into_response();
         let headers = response.headers_mut();
         let challenge = match self {
             Refused::NoToken => Some(CHALLENGE),

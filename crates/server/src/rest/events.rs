@@ -10,17 +10,20 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt, stream};
 use punctual_core::ids::RunId;
+use punctual_core::progress::Reported;
+use punctual_core::run::Run;
 use punctual_node::Follower;
 use punctual_node::followers::NotNow;
 use punctual_store::Error;
 use punctual_wire::Text;
-use punctual_wire::rest::{Code, EVENT_STREAM, Event, LogEnd, Page, Problem};
+use punctual_wire::rest::{Code, EVENT_STREAM, Event, LogEnd, Page, Problem, ProgressEvent};
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::problem::Failed;
 use super::request::{Asked, RunAt};
 use crate::Endpoints;
+use crate::limits::PROGRESS_EVENT_EVERY;
 
 /// The longest silence on an open stream: proxies close quiet connections. A follower then also reads again,
 /// in case a notification from another node did not arrive.
@@ -140,7 +143,8 @@ pub(crate) async fn show(
         return Ok(axum::Json(Page { items: Event::all(&run), next: None }).into_response());
     }
     let waiting = if follow { Some(Waiting::on(&endpoints, at.run)?) } else { None };
-    let story = Story { endpoints, at, seen, waiting, is_done: false };
+    let progress = ProgressSent { last: None, next_at: Instant::now() };
+    let story = Story { endpoints, at, seen, progress, waiting, is_done: false };
     let events = stream::try_unfold(story, |mut story| async move {
         Ok(story.next().await?.map(|frames| (frames, story)))
     });
@@ -152,8 +156,32 @@ struct Story {
     at: RunAt,
     /// The number of the last event that was sent.
     seen: u64,
+    progress: ProgressSent,
     waiting: Option<Waiting>,
     is_done: bool,
+}
+
+/// What a follower knows of the progress of its run.
+struct ProgressSent {
+    last: Option<Reported>,
+    /// When the next event may be sent.
+    next_at: Instant,
+}
+
+impl ProgressSent {
+    /// The next event. If it is too soon for another one, and this is not the end, the error is when to look again.
+    fn next(&mut self, run: &Run, is_end: bool) -> Result<Option<ProgressEvent>, Instant> {
+        let event = ProgressEvent::since(self.last.as_ref(), run);
+        if event.is_some() {
+            let now = Instant::now();
+            if now < self.next_at && !is_end {
+                return Err(self.next_at);
+            }
+            self.last = run.progress.as_deref().cloned();
+            self.next_at = now + PROGRESS_EVENT_EVERY;
+        }
+        Ok(event)
+    }
 }
 
 impl Story {
@@ -161,13 +189,26 @@ impl Story {
         while !self.is_done {
             let record = self.endpoints.handle.reads().run(&self.at.namespace, self.at.run).await?;
             let Some(run) = record.map(|record| record.run) else { break };
+            let is_end = run.status().is_terminal() || self.waiting.is_none();
+            let (mut progress, look_at) = match self.progress.next(&run, is_end) {
+                // Only followers get the progress; a listing of the changes does not have it either.
+                Ok(progress) => (progress.filter(|_| self.waiting.is_some()), None),
+                Err(later) => (None, Some(later)),
+            };
             let mut frames = Frames::default();
             let seen = self.seen;
             for event in Event::all(&run).into_iter().filter(|event| event.seq > seen) {
+                // In the order of time.
+                if let Some(before) = progress.take_if(|progress| progress.at < event.at) {
+                    frames.add("progress", None, &before);
+                }
                 self.seen = event.seq;
                 frames.add("change", Some(&event.seq), &event);
             }
-            if run.status().is_terminal() || self.waiting.is_none() {
+            if let Some(newest) = progress {
+                frames.add("progress", None, &newest);
+            }
+            if is_end {
                 let state = punctual_wire::rest::State(run.status());
                 frames.add("end", None, &LogEnd { run: Text(run.id), state });
                 self.is_done = true;
@@ -176,7 +217,11 @@ impl Story {
                 return Ok(Some(frames.into_bytes()));
             }
             let Some(waiting) = &mut self.waiting else { break };
-            match waiting.news().await {
+            let news = tokio::select! {
+                news = waiting.news() => news,
+                () = sleep_until(look_at.unwrap_or_else(Instant::now)), if look_at.is_some() => News::Some,
+            };
+            match news {
                 News::Some => {}
                 News::Quiet => return Ok(Some(STILL_THERE)),
                 News::Over => break,

@@ -47,7 +47,7 @@ struct Checked {
 #[cfg(test)]
 impl Default for Guard {
     fn default() -> Self {
-        let access = AccessCheck::new(Arc::new(crate::Gate::open()), None);
+        let access = AccessCheck::new(Arc::new(crate::Gate::open()), None, Arc::default());
         Guard { checked: Checked::default(), requests: Arc::new(Requests::new()), access }
     }
 }
@@ -56,7 +56,9 @@ impl Guard {
     pub(crate) fn of(endpoints: &Endpoints) -> Guard {
         let checked =
             Checked { settings: Arc::clone(&endpoints.settings), over_tls: endpoints.tls.is_some() };
-        let access = AccessCheck::new(Arc::clone(&endpoints.gate), endpoints.handle.attempt_keys().cloned());
+        let attempt_keys = endpoints.handle.attempt_keys().cloned();
+        let access =
+            AccessCheck::new(Arc::clone(&endpoints.gate), attempt_keys, Arc::clone(&endpoints.reports));
         Guard { checked, requests: Arc::clone(&endpoints.requests), access }
     }
 }

@@ -7,7 +7,7 @@ use punctual_wire::rest::{Code, Problem};
 use tracing::error;
 
 /// A request that ends in a problem.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Failed(pub(crate) Problem);
 
 impl IntoResponse for Failed {
@@ -15,6 +15,8 @@ impl IntoResponse for Failed {
         let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = serde_json::to_vec(&self.0).unwrap_or_default();
         let mut response = (status, body).into_response();
+        // For layers that count answers.
+        response.extensions_mut().insert(self.0.code);
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         // The rest of the request is not read, so the connection cannot be used again.

@@ -2,6 +2,7 @@
 
 mod access;
 mod attempt_keys;
+mod reports;
 mod editing;
 mod dead_letters;
 mod looking;

@@ -263,7 +263,7 @@ impl Run {
 }
 
 impl Checkpoint {
-    fn of(checkpoint: &progress::Checkpoint) -> Checkpoint {
+    pub(super) fn of(checkpoint: &progress::Checkpoint) -> Checkpoint {
         let progress::Checkpoint { value, at, version } = checkpoint;
         let value = serde_json::from_str(value).unwrap_or(Value::Null);
         Checkpoint { value, at: Text(*at), attempt: version.attempt }

@@ -27,6 +27,7 @@ impl EventLoop {
         let (store, results) = (Arc::clone(&self.store), self.results_in.clone());
         let followers = Arc::clone(&self.followers);
         let metrics = Arc::clone(&self.metrics);
+        let watched = Arc::clone(&self.watched);
         if matches!(output, Output::Commit { .. } | Output::Release { .. }) {
             self.in_flight += 1;
         }
@@ -65,6 +66,7 @@ impl EventLoop {
                     let result = commit(&*store, Arc::clone(&batches), &metrics).await;
                     if result.is_ok() {
                         followers.wake_changed(&batches);
+                        watched.committed(&batches);
                     }
                     Input::Committed { lane, result }
                 }

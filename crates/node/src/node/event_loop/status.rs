@@ -82,6 +82,7 @@ impl EventLoop {
             commits: counts.commits,
             changes: counts.changes,
             stale_reports: pool.counts().stale_reports,
+            progress: pool.counts().progress,
             failed: self.failed.clone(),
             members: self.driver.nodes(),
             lost: self.driver.lost().to_vec(),

@@ -57,17 +57,21 @@ pub(crate) fn describe(output: Output, run: &Run) -> String {
 
 /// What its attempt last reported, and when.
 fn progress(run: &Run, now: Timestamp) -> Option<String> {
-    let (words, at) = (how_far(run)?, run.progress_at?);
+    let (words, at) = (progress_words(run)?, run.progress_at?);
     Some(format!("{words} ({})", time::both(at.0, now)))
 }
 
+pub(super) fn progress_words(run: &Run) -> Option<String> {
+    how_far(run.progress, run.progress_message.as_deref())
+}
+
 /// The percentage as a bar and a number, and the message.
-pub(super) fn how_far(run: &Run) -> Option<String> {
-    let percent = run.progress.map(|percent| {
+pub(super) fn how_far(percent: Option<u8>, message: Option<&str>) -> Option<String> {
+    let percent = percent.map(|percent| {
         let done = usize::from(percent.min(100) / 10);
         format!("{}{} {percent}%", "█".repeat(done), "░".repeat(10 - done))
     });
-    let words: Vec<String> = [percent, run.progress_message.clone()].into_iter().flatten().collect();
+    let words: Vec<String> = [percent, message.map(str::to_owned)].into_iter().flatten().collect();
     (!words.is_empty()).then(|| words.join(", "))
 }
 
@@ -193,7 +197,7 @@ fn trigger(run: &Run) -> String {
 
 /// The result of a run on one line: the reason, else how far it is, else the error, else the output.
 pub(super) fn result(run: &Run) -> String {
-    let far = if run.state.0 == Status::Running { how_far(run) } else { None };
+    let far = if run.state.0 == Status::Running { progress_words(run) } else { None };
     let said = run.reason.as_ref().or(far.as_ref()).or(run.error.as_ref()).or(run.output.as_ref());
     match (said, run.exit_code) {
         (Some(said), _) => one_line(said, 60),

@@ -7,7 +7,7 @@ use punctual_core::ids::RunId;
 use punctual_core::run::Status;
 use punctual_wire::rest::Run;
 
-use super::view::{describe, how_far, table};
+use super::view::{describe, progress_words, table};
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::time::duration;
 use crate::cli::{Session, progress};
@@ -62,7 +62,7 @@ pub(super) async fn finish(session: &Session, run: Run) -> Result<(), Failure> {
 
 async fn until_ended(session: &Session, mut run: Run, line: &indicatif::ProgressBar) -> Result<Run, Failure> {
     while !run.state.0.is_terminal() {
-        let far = how_far(&run).map(|far| format!(", {far}")).unwrap_or_default();
+        let far = progress_words(&run).map(|far| format!(", {far}")).unwrap_or_default();
         line.set_message(format!("run {} is {}{far}", run.id, run.state));
         tokio::time::sleep(LOOK_AGAIN).await;
         run = session.client.run(&session.namespace, run.id.0, false).await?;

@@ -14,17 +14,18 @@ use super::*;
 const PLAIN: &str = "/api/v1/task_progress";
 
 /// A node behind a gate whose worker has got an attempt.
-struct Working {
-    guarded: Guarded,
-    run: String,
-    token: u64,
-    key: String,
+pub(super) struct Working {
+    pub(super) guarded: Guarded,
+    pub(super) run: String,
+    pub(super) token: u64,
+    pub(super) key: String,
     /// Keeps the worker connected.
-    _link: (punctual_node::Reporter, mpsc::UnboundedReceiver<Vec<Order>>),
+    pub(super) worker: punctual_node::Reporter,
+    _orders: mpsc::UnboundedReceiver<Vec<Order>>,
 }
 
 impl Working {
-    async fn new() -> Working {
+    pub(super) async fn new() -> Working {
         let guarded = Guarded::new().await;
         let (orders, mut given) = mpsc::unbounded_channel();
         let announced = Announcement::of(4);
@@ -49,20 +50,21 @@ impl Working {
             run: run.id.to_string(),
             token: assignment.token.0,
             key: assignment.attempt_key.expect("a shell passes it on").to_string(),
-            _link: (reporter, given),
+            worker: reporter,
+            _orders: given,
         }
     }
 
-    async fn with_key(&self, key: &str, path: &str, body: &Value) -> Answer {
+    pub(super) async fn with_key(&self, key: &str, path: &str, body: &Value) -> Answer {
         let request = Request::post(path).header("Punctual-Attempt-Key", key);
         self.guarded.scene.send(with_json(request, body)).await
     }
 
-    fn progress(&self) -> String {
+    pub(super) fn progress(&self) -> String {
         format!("{RUNS}/{}/progress", self.run)
     }
 
-    async fn shown(&self) -> Run {
+    pub(super) async fn shown(&self) -> Run {
         let path = format!("{RUNS}/{}", self.run);
         let reader = Some(self.guarded.token(Role::Reader));
         self.guarded.ask(&Method::GET, &path, reader, &json!({})).await.read(200)

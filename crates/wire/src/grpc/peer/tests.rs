@@ -275,7 +275,8 @@ fn answers() -> Vec<Answer> {
         until: Some(NOW),
     };
     let said = Answer::Queue(queue::Said::Taken(vec![taken]));
-    let others = [Answer::Deleted, Answer::Existing(RUN), Answer::Discarded, Answer::Noted, said];
+    let others =
+        [Answer::Deleted, Answer::Existing(RUN), Answer::Discarded, Answer::Noted, Answer::Late, said];
     jobs.into_iter().chain(runs).chain(others).collect()
 }
 
@@ -286,6 +287,7 @@ named! { answer_names: Answer =>
     Answer::Existing(_) => "existing",
     Answer::Discarded => "discarded",
     Answer::Noted => "noted",
+    Answer::Late => "late",
     Answer::Queue(_) => "queue",
 }
 
