@@ -78,31 +78,6 @@ fn a_report_in_the_queue_survives_a_killed_node() {
 }
 
 #[test]
-fn a_plain_report_moves_a_run_with_other_parameters() {
-    let scene = Scene::new();
-    let node = scene.start_center("5s");
-    let start = |name: &str| {
-        let mut worker = Worker::spawn(&scene.path(name), name, node.api().address(), &[]);
-        worker.wait_until_ready();
-        worker
-    };
-    let _first = start("a");
-    let shell = r#"if [ "$PUNCTUAL_ATTEMPT" = 1 ]; then exec sleep 300; fi; cat"#;
-    let body = json!({ "task": { "shell": shell }, "params": { "offset": 0, "day": "today" } });
-    let id = submit(node.api(), &body);
-    let _second = start("b");
-    let report = json!({
-        "execution_id": id, "progress": 50, "rebalance": true, "params": { "offset": 100_000 },
-    });
-    node.api().post("/api/v1/task_progress", &report).expect("the node answers").ok();
-    let run = wait::until("the run ends", PATIENCE, || Some(node.api().run(&id)).filter(has_ended));
-    assert_eq!((&run["state"], &run["attempt"]), (&json!("succeeded"), &json!(2)), "{run}");
-    assert!(run["worker"].as_str().is_some_and(|worker| worker.starts_with("b@")), "{run}");
-    let params: Value = serde_json::from_str(run["output"].as_str().expect("it prints")).expect("JSON");
-    assert_eq!(params, json!({ "offset": 100_000, "day": "today" }));
-}
-
-#[test]
 fn a_follower_sees_the_progress_of_a_run_once_a_second() {
     let scene = Scene::new();
     let node = scene.start();
