@@ -328,7 +328,7 @@ fn is_news(seen: &mut BTreeMap<RunId, (Status, u32, Option<u8>)>, run: &Run) -> 
 
 fn line(format: Format, run: &Run) -> Result<String, Failure> {
     match format {
-        Format::Table => {
+        Format::Table | Format::Dot | Format::Mermaid => {
             let words =
                 [run.id.to_string(), job(run), run.state.to_string(), run.due_at.to_string(), result(run)];
             Ok(words.join("  "))
