@@ -12,7 +12,7 @@ DATA ?= ./data
 # `make sim SEED=7` replays one seed; `make sim SEEDS=5000` sweeps that many.
 SEEDS ?= 200
 # `make bench BENCH=runs` measures one thing.
-BENCH ?= cron runs runs-postgres runs-mariadb remote lateness fires herd jobs progress resp console python
+BENCH ?= cron graph runs runs-postgres runs-mariadb remote lateness fires herd jobs progress resp console python
 # How many cases `make contract` sends to each operation.
 EXAMPLES ?= 100
 # How long each fuzz target runs.
@@ -85,12 +85,13 @@ contract: test-deps ## hold the running server against its OpenAPI document: EXA
 	scripts/contract/run $(TARGET)/debug/punctual $(EXAMPLES)
 
 # Only two packages are built: with the whole workspace, the simulator's planted faults would be compiled in.
-bench: build-deps $(if $(filter console,$(BENCH)),console) ## measure a release build: BENCH=cron|runs|runs-postgres|runs-mariadb|remote|lateness|fires|herd|jobs|progress|resp|console|python for one
+bench: build-deps $(if $(filter console,$(BENCH)),console) ## measure a release build: BENCH=cron|graph|runs|runs-postgres|runs-mariadb|remote|lateness|fires|herd|jobs|progress|resp|console|python for one
 	cargo build --release -p punctual -p punctual-bench --bin punctual --bin resp-load
 	for bench in $(BENCH); do \
 	  server=; verb=$$bench; \
 	  case $$bench in \
 	    cron) cargo bench --quiet -p punctual-core --bench cron; continue ;; \
+	    graph) cargo bench --quiet -p punctual-core --bench workflow; continue ;; \
 	    resp) \
 	      scripts/install-deps test; \
 	      for load in "--pipeline 16" "--pipeline 1 --jobs 100000"; do \

@@ -159,7 +159,7 @@ fn too_much_of_anything_is_refused_by_its_name() {
     check_code(&ask(&node, announced), 413, "body_too_large");
     assert!(began.elapsed() < Duration::from_secs(10) + machine.taken(), "{:?}", began.elapsed());
 
-    let deep = format!("{{\"params\":{}{}}}", "[".repeat(70), "]".repeat(70));
+    let deep = format!("{{\"params\":{}{}}}", "[".repeat(100), "]".repeat(100));
     check_code(&ask(&node, post(RUNS, "application/json", &deep)), 400, "malformed");
     assert_eq!(ask(&node, get("/readyz")).status, 200);
 }

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use punctual_tests::api::JOBS;
-use punctual_tests::{Cli, Node, Scene};
+use punctual_tests::{Cli, Node, Scene, binary};
 use serde_json::Value;
 
 /// Ten jobs: eight files with one each, and one file with two, of which one is in another namespace.
@@ -136,4 +137,42 @@ fn a_mistake_in_one_file_is_located_and_nothing_is_applied() {
     let missing = job(&node, "diff", &scene.path("nowhere.yaml"), &[]);
     assert_eq!(missing.status.code(), Some(2), "1 would say that something differs: {missing:?}");
     assert_eq!(node.api().get(JOBS).expect("the node answers").ok()["items"], Value::Array(vec![]));
+}
+
+/// `punctual job graph` of a file, with no server to talk to.
+#[track_caller]
+fn graph(scene: &Scene, text: &str, options: &[&str]) -> Cli {
+    let file = scene.path("flow.yaml");
+    fs::write(&file, text).expect("a file can be written");
+    let mut command = Command::new(binary::path());
+    // Nobody listens on port 1.
+    Cli::run(
+        command.args(["job", "graph"]).arg(file).args(options).env("PUNCTUAL_SERVER", "http://127.0.0.1:1"),
+    )
+}
+
+#[test]
+fn the_graph_of_a_workflow_is_drawn_without_a_server() {
+    let scene = Scene::new();
+    let flow = "name: flow\ntask:\n  workflow:\n    steps:\n      a: { task: { noop: {} } }\n      b: { job: x, needs: [a] }\n";
+    let table = graph(&scene, flow, &[]);
+    assert!(table.status.success(), "{table:?}");
+    assert!(table.out.contains("default/flow: 2 steps, 1 edge, depth 2"), "{table:?}");
+    assert!(graph(&scene, flow, &["-o", "dot"]).out.contains("n0 -> n1;"));
+    assert!(graph(&scene, flow, &["-o", "mermaid"]).out.contains("n0 --> n1"));
+    let json: Value =
+        serde_json::from_str(&graph(&scene, flow, &["-o", "json"]).out).expect("it prints JSON");
+    assert_eq!(json["edges"], serde_json::json!([{ "from": "a", "to": "b" }]));
+    assert_eq!(json["nodes"][1]["kind"], "job");
+
+    let cycle = graph(&scene, &flow.replace("a: { task", "a: { needs: [b], task"), &[]);
+    assert_eq!(cycle.status.code(), Some(4), "{cycle:?}");
+    assert!(cycle.err.contains("line 5, column 19: task.workflow.steps.a.needs: "), "{cycle:?}");
+    assert!(cycle.err.contains("a → b → a"), "{cycle:?}");
+    assert_eq!(graph(&scene, "name: a\ntask: { noop: {} }\n", &[]).status.code(), Some(3));
+    let both = format!("{flow}---\n{}", flow.replace("name: flow", "name: other"));
+    assert_eq!(graph(&scene, &both, &[]).status.code(), Some(2));
+    assert!(graph(&scene, &both, &["--job", "other"]).out.contains("default/other: "));
+    let list = Cli::run(Command::new(binary::path()).args(["job", "list", "-o", "dot"]));
+    assert_eq!(list.status.code(), Some(2), "{list:?}");
 }

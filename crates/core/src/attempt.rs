@@ -18,7 +18,7 @@ use crate::progress::Progress;
 use crate::queue::{Body, Deliver, NewMessage, QueueKey, Sender};
 use crate::run::{Cause, Part, Trigger};
 use crate::task::{self, Enqueue, Params};
-use crate::template::{Value, Values};
+use crate::template::{Scope, Value, Values};
 
 pub use crate::outcome::{End, Outcome};
 
@@ -82,7 +82,8 @@ impl Assignment {
         let body = match &task.body {
             None => self.params.0.as_ref().to_owned(),
             Some(text) => {
-                let rendered = task::template("task.queue.body", text)?.render(&self.values(now));
+                let rendered =
+                    task::template("task.queue.body", text, &Scope::TASK)?.render(&self.values(now));
                 rendered.map_err(|error| Invalid::new("task.queue.body", error.in_text(text)))?
             }
         };

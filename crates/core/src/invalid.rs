@@ -17,4 +17,10 @@ impl Invalid {
     pub fn new(field: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Invalid { field: field.into(), message: message.into() }
     }
+
+    /// The same error one level further out: `retry.attempts` becomes `steps.load.retry.attempts`.
+    #[must_use]
+    pub fn under(self, parent: &str) -> Self {
+        Invalid { field: format!("{parent}.{}", self.field).into(), message: self.message }
+    }
 }

@@ -16,6 +16,7 @@ pub mod queue;
 pub mod task;
 pub mod retry;
 pub mod job;
+pub mod workflow;
 pub mod advice;
 pub mod forecast;
 pub mod worker;

@@ -68,6 +68,16 @@ pub const DURATION_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 pub const CHILDREN_MAX: u32 = 1000;
 /// The task of a split run without a job, as JSON: every child run carries a copy of it.
 pub const SPLIT_TASK_BYTES_MAX: usize = 32 * 1024;
+/// Steps of a workflow, those of its sub-workflows included.
+pub const WORKFLOW_STEPS_MAX: usize = 5000;
+/// Edges of a workflow, those of its sub-workflows included: one for each step that a step needs.
+pub const WORKFLOW_EDGES_MAX: usize = 20_000;
+/// The longest chain of steps in one workflow.
+pub const WORKFLOW_DEPTH_MAX: usize = 1000;
+/// Levels of workflows, the outermost included.
+pub const WORKFLOW_NESTING_MAX: usize = 16;
+/// Items of one `map`.
+pub const MAP_ITEMS_MAX: u32 = 10_000;
 /// Changes in one commit: enough to amortise an fsync, few enough not to delay the next answer.
 pub const COMMIT_BATCH_MAX: usize = 4096;
 /// Rows on one page of a listing.

@@ -15,6 +15,7 @@ use crate::limits::PARAMS_BYTES_MAX;
 use crate::name::Name;
 
 pub use accept::Accept;
+pub(crate) use http::check_strings;
 pub use http::{Body, EXECUTION_ID, Expect, HTTP_REDIRECTS_MAX, Http, Method, Request, StatusRange};
 pub(crate) use process::{check_shell, template};
 pub use queue::{Enqueue, RETRY_DEFAULT, TTL_DEFAULT};

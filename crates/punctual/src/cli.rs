@@ -43,11 +43,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::Resettable;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use punctual_client::Client;
 use punctual_core::name::Namespace;
 
 use failure::Failure;
+pub(crate) use output::Format;
 use output::{Colour, Output};
 
 const EXAMPLES: &str = "\
@@ -161,13 +162,6 @@ impl std::fmt::Debug for Global {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    Table,
-    Json,
-    Yaml,
-}
-
 #[derive(Debug, Subcommand)]
 enum Noun {
     /// Start a node on this machine: it schedules, serves and works
@@ -277,6 +271,7 @@ fn on_runtime(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Fai
 impl Cli {
     async fn run(self) -> Result<(), Failure> {
         let Cli { global, noun } = self;
+        global.output.check(matches!(noun, Some(Noun::Job(job::Verb::Graph(_)))))?;
         match noun {
             None => welcome::greet(&global.session()?).await,
             Some(noun) => noun.run(global).await,
@@ -430,6 +425,8 @@ mod tests {
         check_usage(&["job", "diff", "jobs", "--prune"], true);
         check_usage(&["job", "revisions", "x", "--diff", "3", "--from", "1"], true);
         check_usage(&["job", "revisions", "x", "--from", "1"], false);
+        check_usage(&["job", "graph", "x.yaml", "--job", "x", "-o", "mermaid"], true);
+        check_usage(&["job", "graph"], false);
         check_usage(&["job", "rollback", "x"], false);
         check_usage(&["dlq", "replay"], false);
         check_usage(&["dlq", "replay", "17", "18"], true);

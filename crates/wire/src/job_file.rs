@@ -7,6 +7,7 @@ mod policy;
 mod route;
 mod schedule;
 mod task;
+mod workflow;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ pub use route::{Route, Strategy};
 pub use schedule::{Schedule, Schedules, read_cron};
 pub(crate) use task::NEEDED;
 pub use task::{Accept, Body, Enqueue, Expect, Http, Method, Noop, Process, Status, Task, Tls};
+pub use workflow::{Rule, WorkflowDraft, read_workflows};
 
 /// Fields that the server adds to a job. They are accepted in a file and ignored, so that a job that was read
 /// can be put back unchanged.

@@ -8,6 +8,7 @@ mod calendar;
 mod cron;
 mod dead_letter;
 mod decide;
+mod graph;
 mod history;
 mod job;
 mod listed;
@@ -35,6 +36,7 @@ pub use checked::{Checked, Warning};
 pub use cron::{Explained, Occurrence};
 pub use dead_letter::DeadLetter;
 pub use decide::{Action, Chosen, DECIDED_MAX, Decide, Decision, Decisions};
+pub use graph::{Graph, GraphEdge, GraphNode};
 pub use history::{Line, Resume, Skip, Stats};
 pub use job::{Cursor, Fire, Job, JobState, MADE_HEADER, Made};
 pub use listed::{

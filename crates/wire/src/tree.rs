@@ -12,8 +12,8 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Place};
 
-/// The nesting depth of a document, the same for every endpoint.
-pub const DEPTH_MAX: usize = 64;
+/// The nesting depth of a document, the same for every endpoint. Sixteen levels of workflows need 68.
+pub const DEPTH_MAX: usize = 96;
 /// The size of a job file.
 pub const FILE_BYTES_MAX: usize = 16 * 1024 * 1024;
 

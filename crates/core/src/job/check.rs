@@ -3,11 +3,17 @@
 use super::labels::{check_labels, check_search};
 use super::{Definition, Invalid, check_description};
 use crate::task::{self, Task};
+use crate::template::Scope;
 use crate::{limits, schedule};
 
 impl Definition {
     /// Refuses an invalid definition. Every endpoint calls it before anything is stored.
     pub fn check(&self) -> Result<(), Invalid> {
+        self.check_in(&Scope::TASK)
+    }
+
+    /// Refuses an invalid definition. `scope` has the variables of its task's templates.
+    pub(crate) fn check_in(&self, scope: &Scope<'_>) -> Result<(), Invalid> {
         check_description(&self.description)?;
         check_labels(&self.labels)?;
         check_search(&self.search)?;
@@ -27,7 +33,7 @@ impl Definition {
                 Invalid::new(field, error.to_string())
             })?;
         }
-        self.check_task()?;
+        self.check_task(scope)?;
         self.route.check()?;
         self.check_numbers()
     }
@@ -45,7 +51,7 @@ impl Definition {
         Ok(())
     }
 
-    fn check_task(&self) -> Result<(), Invalid> {
+    fn check_task(&self, scope: &Scope<'_>) -> Result<(), Invalid> {
         let too_long = |bytes: usize| bytes > limits::COMMAND_BYTES_MAX;
         match &self.task {
             Task::Noop | Task::Function(_) => Ok(()),
@@ -58,9 +64,9 @@ impl Definition {
             Task::Shell(text) if text.contains('\0') => {
                 Err(Invalid::new("task.shell", "a NUL byte cannot be passed on"))
             }
-            Task::Shell(text) => task::check_shell(text),
-            Task::Http(http) => http.check(),
-            Task::Queue(queue) => self.check_message(queue),
+            Task::Shell(text) => task::check_shell(text, scope),
+            Task::Http(http) => http.check_in(scope),
+            Task::Queue(queue) => self.check_message(queue, scope),
             Task::Process(process) => {
                 let words = &process.command;
                 if words.first().is_none_or(String::is_empty) {
@@ -85,7 +91,7 @@ impl Definition {
                 if words.iter().chain(process.dir.iter()).any(|word| word.contains('\0')) {
                     return Err(Invalid::new("task.process.command", "a NUL byte cannot be passed on"));
                 }
-                process.check_templates()
+                process.check_templates(scope)
             }
         }
     }

@@ -5,16 +5,17 @@ use std::time::Duration;
 use super::{Definition, Invalid, Route};
 use crate::limits::{DURATION_MAX, MESSAGE_BYTES_MAX, PRIORITY_MAX};
 use crate::task::{Enqueue, RETRY_DEFAULT, TTL_DEFAULT, template};
+use crate::template::Scope;
 
 impl Definition {
     /// Refuses a message that could never be delivered as the job says.
-    pub(super) fn check_message(&self, task: &Enqueue) -> Result<(), Invalid> {
+    pub(super) fn check_message(&self, task: &Enqueue, scope: &Scope<'_>) -> Result<(), Invalid> {
         let refuse = |field: &'static str, message: String| Err(Invalid::new(field, message));
         if let Some(body) = &task.body {
             if body.len() > MESSAGE_BYTES_MAX {
                 return refuse("task.queue.body", format!("at most {MESSAGE_BYTES_MAX} bytes"));
             }
-            template("task.queue.body", body)?;
+            template("task.queue.body", body, scope)?;
         }
         let spans = [
             ("task.queue.delay", Some(task.delay)),

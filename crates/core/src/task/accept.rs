@@ -9,6 +9,7 @@ use super::{Http, Method, Task};
 use crate::invalid::Invalid;
 use crate::job::{Definition, Strategy};
 use crate::limits::{HTTP_POLL_MAX, HTTP_POLL_MIN};
+use crate::template::Scope;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accept {
@@ -37,7 +38,7 @@ impl Http {
         }
         let Some(all) = all else { return Ok(()) };
         let refuse = |message: &str| Err(Invalid::new("task.http.accept.all", message));
-        check_url("task.http.accept.all", all)?;
+        check_url("task.http.accept.all", all, &Scope::TASK)?;
         if all.contains("{{") {
             return refuse("is no template: it tells about the executions of many runs");
         }
@@ -82,7 +83,7 @@ mod tests {
 
     #[track_caller]
     fn check_refused(http: &Http, field: &str) {
-        assert_eq!(http.check().unwrap_err().field, field, "{http:?}");
+        assert_eq!(http.check_in(&Scope::TASK).unwrap_err().field, field, "{http:?}");
     }
 
     #[test]
@@ -97,7 +98,7 @@ mod tests {
     #[test]
     fn work_that_cannot_be_followed_is_refused() {
         let url = "http://example.com/tasks/{{ run.id }}";
-        assert_eq!(accepting(url, Some("http://EXAMPLE.com:80/tasks")).check(), Ok(()));
+        assert_eq!(accepting(url, Some("http://EXAMPLE.com:80/tasks")).check_in(&Scope::TASK), Ok(()));
         check_refused(&accepting(url, Some("https://example.com/tasks")), "task.http.accept.all");
         check_refused(&accepting(url, Some("http://example.com/{{ run.id }}")), "task.http.accept.all");
         check_refused(&accepting(url, Some("/tasks")), "task.http.accept.all");

@@ -17,7 +17,7 @@ use crate::limits::{
     DURATION_MAX, EXPRESSIONS_MAX, HTTP_BODY_BYTES_MAX, HTTP_HEADER_BYTES_MAX, HTTP_HEADERS_MAX,
     HTTP_STATUS_RANGES_MAX, HTTP_TIMEOUT, URL_BYTES_MAX,
 };
-use crate::template::{Condition, Template, Value, Values};
+use crate::template::{Condition, Scope, Template, Value, Values};
 
 /// Redirects followed at most, and by default.
 pub const HTTP_REDIRECTS_MAX: u8 = 5;
@@ -161,10 +161,11 @@ impl Http {
         }
     }
 
-    pub(crate) fn check(&self) -> Result<(), Invalid> {
-        check_url("task.http.url", &self.url)?;
-        self.check_headers()?;
-        self.check_body()?;
+    /// `scope` has the variables of its templates.
+    pub(crate) fn check_in(&self, scope: &Scope<'_>) -> Result<(), Invalid> {
+        check_url("task.http.url", &self.url, scope)?;
+        self.check_headers(scope)?;
+        self.check_body(scope)?;
         self.check_expect()?;
         if self.timeout.is_zero() || self.timeout > DURATION_MAX {
             return Err(Invalid::new("task.http.timeout", "longer than nothing, and at most ten years"));
@@ -178,7 +179,7 @@ impl Http {
         self.check_accept()
     }
 
-    fn check_headers(&self) -> Result<(), Invalid> {
+    fn check_headers(&self, scope: &Scope<'_>) -> Result<(), Invalid> {
         if self.headers.len() > HTTP_HEADERS_MAX {
             return Err(Invalid::new("task.http.headers", format!("at most {HTTP_HEADERS_MAX} entries")));
         }
@@ -200,14 +201,14 @@ impl Http {
             if !seen.insert(lower) {
                 return Err(Invalid::new(field, "is given twice, in capitals and small letters"));
             }
-            if template(&field, value)?.is_literal() {
+            if template(&field, value, scope)?.is_literal() {
                 check_header(&field, value)?;
             }
         }
         Ok(())
     }
 
-    fn check_body(&self) -> Result<(), Invalid> {
+    fn check_body(&self, scope: &Scope<'_>) -> Result<(), Invalid> {
         if self.body.is_some() && matches!(self.method, Method::Get | Method::Head) {
             let message =
                 format!("a {} has no body; write `method: POST`, or remove `body`", self.method.word());
@@ -218,19 +219,8 @@ impl Http {
             Some(Body::Text(text) | Body::Json(text)) if text.len() > HTTP_BODY_BYTES_MAX => {
                 Err(Invalid::new("task.http.body", format!("at most {HTTP_BODY_BYTES_MAX} bytes")))
             }
-            Some(Body::Text(text)) => template("task.http.body", text).map(|_| ()),
-            Some(Body::Json(text)) => {
-                let mut templates = 0;
-                let mut check = |field: &str, text: &str| {
-                    templates += usize::from(!template(field, text)?.is_literal());
-                    if templates > EXPRESSIONS_MAX {
-                        let message = format!("at most {EXPRESSIONS_MAX} texts with expressions in one body");
-                        return Err(Invalid::new("task.http.body", message));
-                    }
-                    Ok(Value::Null)
-                };
-                each_string(parsed(text)?, "task.http.body", &mut check).map(|_| ())
-            }
+            Some(Body::Text(text)) => template("task.http.body", text, scope).map(|_| ()),
+            Some(Body::Json(text)) => check_strings(parsed(text)?, "task.http.body", scope),
         }
     }
 
@@ -269,12 +259,12 @@ impl Http {
         let body = match &self.body {
             None => None,
             Some(Body::Text(text)) => {
-                let rendered = template("task.http.body", text)?.render(values);
+                let rendered = template("task.http.body", text, &Scope::TASK)?.render(values);
                 Some(rendered.map_err(|error| Invalid::new("task.http.body", error.in_text(text)))?)
             }
             Some(Body::Json(text)) => {
                 let mut fill = |field: &str, text: &str| {
-                    let value = template(field, text)?.evaluate(values);
+                    let value = template(field, text, &Scope::TASK)?.evaluate(values);
                     value.map_err(|error| Invalid::new(field.to_owned(), error.in_text(text)))
                 };
                 Some(each_string(parsed(text)?, "task.http.body", &mut fill)?.to_string())
@@ -290,7 +280,7 @@ impl Http {
     }
 
     fn render_url(&self, values: &Values) -> Result<String, Invalid> {
-        let template: Template = template("task.http.url", &self.url)?;
+        let template: Template = template("task.http.url", &self.url, &Scope::TASK)?;
         if template.is_literal() {
             return Ok(self.url.clone());
         }
@@ -308,13 +298,13 @@ impl Http {
     }
 }
 
-pub(super) fn check_url(field: &'static str, url: &str) -> Result<(), Invalid> {
+pub(super) fn check_url(field: &'static str, url: &str, scope: &Scope<'_>) -> Result<(), Invalid> {
     let refuse = |message: &str| Err(Invalid::new(field, message));
     // HTTP clients drop line breaks and tabs, and would call another address than the one written here.
     if url.chars().any(char::is_control) {
         return refuse("has a line break or another control character in it; write it on one line");
     }
-    template(field, url)?;
+    template(field, url, scope)?;
     if url.len() > URL_BYTES_MAX {
         return refuse(&format!("at most {URL_BYTES_MAX} bytes"));
     }
@@ -369,6 +359,24 @@ fn check_header(field: &str, value: &str) -> Result<(), Invalid> {
 
 fn parsed(text: &str) -> Result<serde_json::Value, Invalid> {
     serde_json::from_str(text).map_err(|_| Invalid::new("task.http.body", "is no JSON"))
+}
+
+/// Checks each string of a JSON value as a template.
+pub(crate) fn check_strings(
+    json: serde_json::Value,
+    field: &'static str,
+    scope: &Scope<'_>,
+) -> Result<(), Invalid> {
+    let mut templates = 0;
+    let mut check = |path: &str, text: &str| {
+        templates += usize::from(!template(path, text, scope)?.is_literal());
+        if templates > EXPRESSIONS_MAX {
+            let message = format!("at most {EXPRESSIONS_MAX} texts with expressions in one `{field}`");
+            return Err(Invalid::new(field, message));
+        }
+        Ok(Value::Null)
+    };
+    each_string(json, field, &mut check).map(|_| ())
 }
 
 /// Replaces each string of a JSON value; the keys stay.

@@ -10,13 +10,12 @@ use crate::invalid::Invalid;
 use crate::template::{Scope, Template, Values};
 
 /// Parses a template; the error names the field.
-pub(crate) fn template(field: &str, text: &str) -> Result<Template, Invalid> {
-    Template::parse_in(text, &Scope::TASK)
-        .map_err(|error| Invalid::new(field.to_owned(), error.in_text(text)))
+pub(crate) fn template(field: &str, text: &str, scope: &Scope<'_>) -> Result<Template, Invalid> {
+    Template::parse_in(text, scope).map_err(|error| Invalid::new(field.to_owned(), error.in_text(text)))
 }
 
 pub(super) fn render(field: &str, text: &str, values: &Values) -> Result<String, Invalid> {
-    let rendered = template(field, text)?.render(values);
+    let rendered = template(field, text, &Scope::TASK)?.render(values);
     let rendered = rendered.map_err(|error| Invalid::new(field.to_owned(), error.in_text(text)))?;
     if rendered.contains('\0') {
         return Err(Invalid::new(field.to_owned(), "gives a NUL byte, which cannot be passed on"));
@@ -25,11 +24,11 @@ pub(super) fn render(field: &str, text: &str, values: &Values) -> Result<String,
 }
 
 /// Refuses template expressions in a shell text: the shell would execute the inserted values.
-pub(crate) fn check_shell(text: &str) -> Result<(), Invalid> {
+pub(crate) fn check_shell(text: &str, scope: &Scope<'_>) -> Result<(), Invalid> {
     let names_ours = |rest: &str| {
         let rest = rest.trim_start_matches(['{', ' ']);
         let name = rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default();
-        Scope::TASK.has(name)
+        scope.has(name)
     };
     if text.match_indices("{{").any(|(at, _)| names_ours(&text[at..])) {
         let hint = "a shell text is no template, for a shell would run what is spliced in; parameters are in \
@@ -40,10 +39,10 @@ pub(crate) fn check_shell(text: &str) -> Result<(), Invalid> {
 }
 
 impl Process {
-    pub(crate) fn check_templates(&self) -> Result<(), Invalid> {
+    pub(crate) fn check_templates(&self, scope: &Scope<'_>) -> Result<(), Invalid> {
         for (index, word) in self.command.iter().enumerate() {
             let field = format!("task.process.command[{index}]");
-            let word = template(&field, word)?;
+            let word = template(&field, word, scope)?;
             if index == 0 && !word.is_literal() {
                 let message =
                     "the program itself is no template: who starts the job must not choose what runs";
@@ -52,7 +51,7 @@ impl Process {
         }
         for (name, value) in &self.env {
             let field = format!("task.process.env.{name}");
-            if !template(&field, value)?.is_literal() && name == "PATH" {
+            if !template(&field, value, scope)?.is_literal() && name == "PATH" {
                 return Err(Invalid::new(
                     field,
                     "is no template: who starts the job must not choose what runs",
@@ -60,7 +59,7 @@ impl Process {
             }
         }
         if let Some(dir) = &self.dir
-            && !template("task.process.dir", dir)?.is_literal()
+            && !template("task.process.dir", dir, scope)?.is_literal()
             && self.command.first().is_some_and(|program| program.contains('/') && !program.starts_with('/'))
         {
             let message =
@@ -77,7 +76,9 @@ impl Process {
         for (index, word) in self.command.iter().enumerate() {
             let field = format!("task.process.command[{index}]");
             let rendered = render(&field, word, values)?;
-            if rendered.starts_with('-') && !options_over && template(&field, word)?.begins_with_expression()
+            if rendered.starts_with('-')
+                && !options_over
+                && template(&field, word, &Scope::TASK)?.begins_with_expression()
             {
                 let message = "gives a word that begins with `-`, which the program would take for an option; put \
                                \"--\" before it, or write the option itself";

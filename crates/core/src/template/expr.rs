@@ -8,7 +8,7 @@ use minijinja::machinery::{Span, ast, parse_expr};
 
 use super::filters::{self, Filter};
 use super::is_tests::{self, IsTest};
-use super::scope::Scope;
+use super::scope::{STEPS, Scope};
 use super::value::Value;
 use super::work::Work;
 use super::{Error, depth};
@@ -78,7 +78,7 @@ pub(super) enum Comparison {
 }
 
 /// Parses an expression that begins at byte `begin` of the text.
-pub(super) fn read(source: &str, begin: usize, scope: &Scope) -> Result<Expr, Error> {
+pub(super) fn read(source: &str, begin: usize, scope: &Scope<'_>) -> Result<Expr, Error> {
     if source.trim().is_empty() {
         return Err(Error { at: begin, message: "the expression is empty".to_owned() });
     }
@@ -89,7 +89,7 @@ pub(super) fn read(source: &str, begin: usize, scope: &Scope) -> Result<Expr, Er
 
 struct Reader<'a> {
     begin: usize,
-    scope: &'a Scope,
+    scope: &'a Scope<'a>,
 }
 
 type Read<T> = Result<T, Error>;
@@ -120,11 +120,15 @@ impl Reader<'_> {
         let kind = match tree {
             ast::Expr::Const(tree) => Kind::Const(self.constant(tree)?),
             ast::Expr::Var(tree) => match self.scope.variable(tree.id) {
+                Some(STEPS) => {
+                    let message = "`steps` has no value by itself; name a step, such as `steps.load.output`";
+                    return self.refuse(tree.span(), message);
+                }
                 Some(name) => Kind::Variable(name),
                 None => return self.refuse(tree.span(), self.scope.unknown(tree.id)),
             },
             ast::Expr::GetAttr(tree) => {
-                let of = self.boxed(&tree.expr)?;
+                let of = self.owner(&tree.expr, Some(tree.name))?;
                 if let Kind::Variable(variable) = of.kind
                     && let Err(message) = self.scope.attribute(variable, tree.name)
                 {
@@ -133,7 +137,8 @@ impl Reader<'_> {
                 Kind::Attribute(of, tree.name.into())
             }
             ast::Expr::GetItem(tree) => {
-                Kind::Item(self.boxed(&tree.expr)?, self.boxed(&tree.subscript_expr)?)
+                let of = self.owner(&tree.expr, text_of(&tree.subscript_expr))?;
+                Kind::Item(of, self.boxed(&tree.subscript_expr)?)
             }
             ast::Expr::Slice(tree) => {
                 if tree.step.is_some() {
@@ -185,6 +190,36 @@ impl Reader<'_> {
             _ => at,
         };
         Ok(Expr { at, kind })
+    }
+
+    /// The value whose attribute or item `name` is read. `None` means an item by a computed key.
+    fn owner(&self, tree: &ast::Expr<'_>, name: Option<&str>) -> Read<Box<Expr>> {
+        let is_steps = |tree: &ast::Expr<'_>| matches!(tree, ast::Expr::Var(tree) if self.scope.variable(tree.id) == Some(STEPS));
+        let checked = match (tree, name) {
+            (tree, Some(name)) if is_steps(tree) => self.scope.step(name),
+            (tree, None) if is_steps(tree) => {
+                Err("name the step in quotes, such as `steps[\"load-all\"]`".to_owned())
+            }
+            (ast::Expr::GetAttr(step), Some(name)) if is_steps(&step.expr) => self.scope.step_attribute(name),
+            (ast::Expr::GetItem(step), Some(name)) if is_steps(&step.expr) => self.scope.step_attribute(name),
+            _ => Ok(()),
+        };
+        match checked {
+            Err(message) => Err(Error { at: self.first(tree), message }),
+            Ok(()) if is_steps(tree) => {
+                Ok(Box::new(Expr { at: self.first(tree), kind: Kind::Variable(STEPS) }))
+            }
+            Ok(()) => self.boxed(tree),
+        }
+    }
+
+    /// Where a path such as `steps.load` begins.
+    fn first(&self, tree: &ast::Expr<'_>) -> usize {
+        match tree {
+            ast::Expr::GetAttr(tree) => self.at(tree.expr.span()),
+            ast::Expr::GetItem(tree) => self.at(tree.expr.span()),
+            tree => self.at(tree.span()),
+        }
     }
 
     fn constant(&self, tree: &ast::Spanned<ast::Const>) -> Read<Value> {
@@ -293,6 +328,14 @@ impl Reader<'_> {
             _ => self.refuse(span, "arguments have no names and no `*` here"),
         });
         args.collect()
+    }
+}
+
+/// The text of a constant.
+fn text_of<'t>(tree: &'t ast::Expr<'_>) -> Option<&'t str> {
+    match tree {
+        ast::Expr::Const(tree) => tree.value.as_str(),
+        _ => None,
     }
 }
 

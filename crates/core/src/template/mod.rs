@@ -22,13 +22,14 @@ mod work;
 mod eval;
 
 use std::fmt;
+use std::sync::Arc;
 
 use expr::{Expr, Kind};
 use scan::Piece;
 use work::Work;
 
 use crate::limits::{EXPRESSION_BYTES_MAX, EXPRESSION_RESULT_BYTES_MAX, EXPRESSIONS_MAX};
-pub use scope::{Scope, Values};
+pub use scope::{Scope, Steps, Values};
 pub use value::Value;
 
 /// An error in a text, and its byte offset.
@@ -84,7 +85,7 @@ impl Template {
         Template::parse_in(text, &Scope::TASK)
     }
 
-    pub fn parse_in(text: &str, scope: &Scope) -> Result<Template, Error> {
+    pub fn parse_in(text: &str, scope: &Scope<'_>) -> Result<Template, Error> {
         let pieces = scan::scan(text)?;
         let expressions = pieces.iter().filter(|piece| matches!(piece, Piece::Expression(..))).count();
         if expressions > EXPRESSIONS_MAX {
@@ -150,11 +151,44 @@ impl Template {
     }
 }
 
-/// An expression that is true or false.
+/// An expression by itself, not in a text.
 #[derive(Debug, Clone)]
-pub struct Condition {
+pub struct Expression {
     expr: Expr,
 }
+
+impl Expression {
+    pub fn parse_in(text: &str, scope: &Scope<'_>) -> Result<Expression, Error> {
+        Expression::of("an expression", text, scope)
+    }
+
+    /// `what` is its name in errors.
+    fn of(what: &str, text: &str, scope: &Scope<'_>) -> Result<Expression, Error> {
+        if text.len() > EXPRESSION_BYTES_MAX {
+            return Err(Error { at: 0, message: format!("{what} has at most {EXPRESSION_BYTES_MAX} bytes") });
+        }
+        if text.trim_start().starts_with("{{") {
+            let message = format!("{what} stands by itself here, without `{{{{` and `}}}}`");
+            return Err(Error { at: 0, message });
+        }
+        Ok(Expression { expr: expr::read(text, 0, scope)? })
+    }
+
+    pub fn evaluate(&self, values: &Values) -> Result<Value, Error> {
+        Ok(eval::eval(&self.expr, values, &mut Work::new())?)
+    }
+
+    /// The text of its value, as in a template.
+    pub fn evaluate_text(&self, values: &Values) -> Result<Arc<str>, Error> {
+        let mut work = Work::new();
+        let value = eval::eval(&self.expr, values, &mut work)?;
+        work::written(&value, &mut work).map_err(|message| Error { at: self.expr.at, message })
+    }
+}
+
+/// An expression that is true or false.
+#[derive(Debug, Clone)]
+pub struct Condition(Expression);
 
 impl Condition {
     /// Parses a condition on a response.
@@ -162,30 +196,22 @@ impl Condition {
         Condition::parse_in(text, &Scope::RESPONSE)
     }
 
-    pub fn parse_in(text: &str, scope: &Scope) -> Result<Condition, Error> {
-        if text.len() > EXPRESSION_BYTES_MAX {
-            let message = format!("a condition has at most {EXPRESSION_BYTES_MAX} bytes");
-            return Err(Error { at: 0, message });
-        }
-        if text.trim_start().starts_with("{{") {
-            let message = "a condition is an expression by itself, without `{{` and `}}`".to_owned();
-            return Err(Error { at: 0, message });
-        }
-        let expr = expr::read(text, 0, scope)?;
-        if let Kind::Const(value) = &expr.kind
+    pub fn parse_in(text: &str, scope: &Scope<'_>) -> Result<Condition, Error> {
+        let expression = Expression::of("a condition", text, scope)?;
+        if let Kind::Const(value) = &expression.expr.kind
             && !matches!(value, Value::Bool(_))
         {
             return Err(Error { at: 0, message: format!("is always {}, not true or false", value.kind()) });
         }
-        Ok(Condition { expr })
+        Ok(Condition(expression))
     }
 
     pub fn holds(&self, values: &Values) -> Result<bool, Error> {
-        match eval::eval(&self.expr, values, &mut Work::new())? {
+        match self.0.evaluate(values)? {
             Value::Bool(holds) => Ok(holds),
             other => {
                 let message = format!("gives {}, not true or false", other.kind());
-                Err(Error { at: self.expr.at, message })
+                Err(Error { at: self.0.expr.at, message })
             }
         }
     }

@@ -324,7 +324,7 @@ fn a_condition_is_true_or_false() {
 fn a_bad_condition_is_refused() {
     let refused = |text: &str| Condition::parse(text).unwrap_err().message;
     assert_eq!(refused(""), "the expression is empty");
-    assert_eq!(refused("{{ json.ok }}"), "a condition is an expression by itself, without `{{` and `}}`");
+    assert_eq!(refused("{{ json.ok }}"), "a condition stands by itself here, without `{{` and `}}`");
     assert_eq!(refused("'yes'"), "is always a text, not true or false");
     assert_eq!(
         refused("ok"),

@@ -48,7 +48,7 @@ impl Value {
     }
 
     /// The kind of the value, for an error.
-    pub(super) fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         match self {
             Value::Null => "null",
             Value::Bool(_) => "true or false",

@@ -126,6 +126,7 @@ impl Disque {
             let (port, token) = (self.port.unwrap_or(config::PORT), global.token()?);
             global.server = locate::rest_of(host, port, token.as_deref()).await?;
         }
+        global.output.check(false)?;
         let mut session = global.session()?;
         match self.word {
             Word::Queue { queue } => inspect(&session, &queue).await,

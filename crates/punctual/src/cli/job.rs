@@ -3,6 +3,7 @@
 mod apply;
 mod diff;
 mod files;
+mod graph;
 mod plan;
 mod revisions;
 
@@ -48,6 +49,9 @@ Examples:
 
 Exit codes are those of diff: 0 nothing differs, 1 something does, others: it could not be told.")]
     Diff(diff::Diff),
+    /// Check a workflow in a file and draw its graph, without a server
+    #[command(after_help = graph::EXAMPLES)]
+    Graph(graph::Graph),
     /// List the jobs of a namespace
     #[command(after_help = "Examples:\n  punctual job list\n  punctual job list -n payments -o json")]
     List {
@@ -203,6 +207,7 @@ impl Verb {
                 // The differences were printed; only the exit code is left.
                 if differs { Err(Failure::silent(Exit::Failed)) } else { Ok(()) }
             }
+            Verb::Graph(graph) => graph.run(session),
             Verb::List { limit } => list(session, limit).await,
             Verb::Show { name, file } => show(session, &name, file).await,
             Verb::Why { name } => why::show(session, &client.why_job(namespace, &name).await?),

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::failure::{Exit, Failure};
 use super::table::Table;
-use super::{Format, time};
+use super::time;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
@@ -21,6 +21,30 @@ pub(crate) struct Output {
     terminal: bool,
     /// The width of the terminal. `None` means no terminal: lines are not cut.
     width: Option<u16>,
+}
+
+/// The format of what is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Table,
+    Json,
+    Yaml,
+    // These two are for `job graph` only, so the help of the other verbs leaves them out.
+    #[value(hide = true)]
+    Dot,
+    #[value(hide = true)]
+    Mermaid,
+}
+
+impl Format {
+    /// Refuses a format for drawings if the verb does not draw.
+    pub(crate) fn check(self, draws: bool) -> Result<(), Failure> {
+        if matches!(self, Format::Dot | Format::Mermaid) && !draws {
+            let message = "`-o dot` and `-o mermaid` are for `punctual job graph`";
+            return Err(Failure::new(Exit::Usage, message).hint("the formats here are table, json and yaml"));
+        }
+        Ok(())
+    }
 }
 
 /// When to colour what is printed; `Auto` is on a terminal, unless NO_COLOR is set.
@@ -77,7 +101,8 @@ impl Output {
         table: impl FnOnce(Self) -> String,
     ) -> Result<(), Failure> {
         let text = match self.format {
-            Format::Table => table(self),
+            // A verb that draws prints its drawing itself.
+            Format::Table | Format::Dot | Format::Mermaid => table(self),
             Format::Json => {
                 serde_json::to_string_pretty(objects).map_err(|error| Failure::new(Exit::Failed, error))?
             }

@@ -339,7 +339,7 @@ fn is_news(seen: &mut BTreeMap<RunId, (Status, u32, Option<u8>)>, run: &Run) -> 
 /// One of many objects: a line of words or of JSON, or a document of YAML.
 fn line<T: Serialize>(format: Format, object: &T, words: impl FnOnce() -> String) -> Result<String, Failure> {
     match format {
-        Format::Table => Ok(words()),
+        Format::Table | Format::Dot | Format::Mermaid => Ok(words()),
         Format::Json => serde_json::to_string(object).map_err(|error| Failure::new(Exit::Failed, error)),
         Format::Yaml => {
             let text = yaml::to_string(object).map_err(|error| Failure::new(Exit::Failed, error))?;

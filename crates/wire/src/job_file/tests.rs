@@ -324,7 +324,7 @@ fn a_body_is_refused_before_it_can_do_harm() {
         ("{".to_owned(), "EOF while parsing an object"),
         (r#"{"a":1,"a":2}"#.to_owned(), "the key `a` is given twice"),
         ("{} {}".to_owned(), "trailing characters"),
-        (format!(r#"{{"params":{deep}}}"#), "nested deeper than 64 levels"),
+        (format!(r#"{{"params":{deep}}}"#), "nested deeper than 96 levels"),
         ("[".repeat(100_000), "recursion limit exceeded"),
         ("\u{feff}{}".to_owned(), "expected value"),
         ("{'a':1}".to_owned(), "key must be a string"),

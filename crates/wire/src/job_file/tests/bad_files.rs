@@ -329,7 +329,7 @@ fn a_bomb_does_not_go_off() {
         ("flow lists", format!("name: a\nparams: {}{}\n", "[".repeat(50_000), "]".repeat(50_000))),
         ("block maps", block),
         ("block lists", format!("name: a\nparams:\n  {}x\n", "- ".repeat(50_000))),
-        ("just too deep", format!("name: a\nparams: {}1{}\n", "{a: ".repeat(64), "}".repeat(64))),
+        ("just too deep", format!("name: a\nparams: {}1{}\n", "{a: ".repeat(96), "}".repeat(96))),
         ("quotes", "name: ".to_owned() + &"\"".repeat(100_001)),
         ("documents", "---\nname: a\n".repeat(20_000)),
         (

@@ -34,7 +34,7 @@ pub(super) fn documents() -> Vec<Row> {
         "{\"a\":\"x",
         "\u{feff}{}",
         "\u{0}",
-        &deep(65),
+        &deep(97),
         &deep(100_000),
         &deep_maps,
     ]

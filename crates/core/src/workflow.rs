@@ -1,0 +1,203 @@
+//! A workflow: a graph of steps.
+//!
+//! ```text
+//!  Workflow ──check──▶ Graph ──decide──▶ start, skip or wait, step by step ──▶ the end of the workflow
+//! ```
+//!
+//! The definition is what a user writes. [`Graph`] is the same with every name resolved; only a graph without a cycle
+//! can be made. [`Progress`] says what each step does next, given what became of the steps that it needs. All of it is
+//! iterative: a chain of a thousand steps needs no more stack than a chain of two.
+
+mod check;
+mod decide;
+mod graph;
+mod upstream;
+mod values;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::job::Route;
+use crate::name::Name;
+use crate::retry::Retry;
+use crate::task::{Params, Task};
+
+pub use decide::{Decision, End, Progress, Skip, State};
+pub use graph::{Graph, Node};
+pub use values::Known;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Workflow {
+    /// In the order in which they are written.
+    pub steps: Vec<Step>,
+    /// Steps that start when all others have ended, also after a failure or a cancel.
+    pub finally: Vec<Step>,
+    /// An expression: its value is the output of the workflow. `None` means no output.
+    pub output: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    pub name: Name,
+    pub work: Work,
+    /// The steps that must have ended before this one is decided.
+    pub needs: Vec<Name>,
+    pub rule: Rule,
+    /// A condition. If it is false, the step is skipped.
+    pub when: Option<String>,
+    /// `None` means that the step is executed once.
+    pub map: Option<Map>,
+    pub switch: Option<Switch>,
+    /// Parameters on top of the workflow's own. Each text in them is a template.
+    pub params: Params,
+    pub policies: Policies,
+}
+
+/// What a step does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Work {
+    Task(Task),
+    /// A sub-workflow.
+    Workflow(Box<Workflow>),
+    /// A run of another job in the same namespace.
+    Job(Name),
+    Wait(Wait),
+    /// A decision of a person. It counts as rejected after this long; `None` means that it waits forever.
+    Approve(Option<Duration>),
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Wait {
+    For(Duration),
+    /// An instant, or a template of one.
+    Until(String),
+}
+
+/// Which ends of the needed steps let a step start. The order of variants is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Rule {
+    #[default]
+    AllSucceeded,
+    AnySucceeded,
+    /// All have ended, in any way.
+    AllDone,
+    AnyFailed,
+    /// All have succeeded or were skipped.
+    NoneFailed,
+}
+
+/// One execution of the step for each item of a list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Map {
+    /// An expression that gives the list.
+    pub over: String,
+    /// How many items are executed at the same time. `None` means all.
+    pub parallel: Option<u32>,
+}
+
+/// Chooses among later steps by a value. A step that it lists needs the step that it belongs to, and is skipped like
+/// one whose `when` is false if the value names another case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Switch {
+    /// An expression. It may name the step itself.
+    pub on: String,
+    /// The steps by the text of the value.
+    pub cases: Vec<(String, Vec<Name>)>,
+    /// The steps for every other value.
+    pub default: Vec<Name>,
+}
+
+/// The policies of a step's own runs. `None` means the default of a job.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Policies {
+    pub timeout: Option<Duration>,
+    pub grace: Option<Duration>,
+    pub retry: Option<Retry>,
+    pub priority: Option<u8>,
+    pub route: Option<Route>,
+    pub at_most_once: bool,
+}
+
+impl Workflow {
+    /// The steps in the order of [`Graph::nodes`]: those of `finally` last.
+    pub fn all(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter().chain(&self.finally)
+    }
+
+    /// The step with this index.
+    pub fn step(&self, index: usize) -> Option<&Step> {
+        self.steps.get(index).or_else(|| self.finally.get(index.checked_sub(self.steps.len())?))
+    }
+
+    /// The path of a field of the step with this index, such as `steps.load.needs`.
+    fn field(&self, index: usize, of: &str) -> String {
+        let part = if index < self.steps.len() { "steps" } else { "finally" };
+        let name = self.step(index).map_or("", |step| step.name.as_str());
+        if of.is_empty() { format!("{part}.{name}") } else { format!("{part}.{name}.{of}") }
+    }
+}
+
+impl Step {
+    /// A step without conditions and policies.
+    pub fn of(name: Name, work: Work) -> Step {
+        Step {
+            name,
+            work,
+            needs: Vec::new(),
+            rule: Rule::default(),
+            when: None,
+            map: None,
+            switch: None,
+            params: Params::default(),
+            policies: Policies::default(),
+        }
+    }
+}
+
+impl Work {
+    /// The kind of the step, as it is written in a job file; of a task, that of the task.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Work::Task(task) => task.kind().as_str(),
+            Work::Workflow(_) => "workflow",
+            Work::Job(_) => "job",
+            Work::Wait(_) => "wait",
+            Work::Approve(_) => "approve",
+        }
+    }
+}
+
+impl Rule {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Rule::AllSucceeded => "all_succeeded",
+            Rule::AnySucceeded => "any_succeeded",
+            Rule::AllDone => "all_done",
+            Rule::AnyFailed => "any_failed",
+            Rule::NoneFailed => "none_failed",
+        }
+    }
+}
+
+impl Switch {
+    /// Every step that it lists, with its path in the switch.
+    pub fn targets(&self) -> impl Iterator<Item = (String, &Name)> {
+        let cases = self.cases.iter().flat_map(|(case, names)| {
+            names.iter().enumerate().map(move |(at, name)| (format!("switch.cases.{case}[{at}]"), name))
+        });
+        let default = self.default.iter().enumerate();
+        cases.chain(default.map(|(at, name)| (format!("switch.default[{at}]"), name)))
+    }
+
+    /// Whether it lets a step start that it lists, if its expression gives this text.
+    fn lets(&self, text: &str, step: &Name) -> bool {
+        match self.cases.iter().find(|(case, _)| case == text) {
+            Some((_, names)) => names.contains(step),
+            None => self.default.contains(step),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
