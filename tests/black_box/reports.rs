@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use punctual_tests::api::RUNS;
-use punctual_tests::history::has_ended;
 use punctual_tests::wait;
 use punctual_tests::{Api, Scene, Worker};
 use serde_json::{Value, json};
