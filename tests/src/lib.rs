@@ -21,6 +21,7 @@ pub mod messages;
 pub mod history;
 pub mod fault;
 pub mod authority;
+pub mod shop;
 
 pub use api::{Answer, Api};
 pub use cluster::Cluster;

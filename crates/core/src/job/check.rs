@@ -60,6 +60,7 @@ impl Definition {
             }
             Task::Shell(text) => task::check_shell(text),
             Task::Http(http) => http.check(),
+            Task::Grpc(grpc) => grpc.check(),
             Task::Queue(queue) => self.check_message(queue),
             Task::Process(process) => {
                 let words = &process.command;

@@ -183,7 +183,7 @@ proptest! {
         life: u64,
         slots in 1..=WORKER_SLOTS_MAX,
         labels in btree_map("[a-z]{1,9}", "[a-z0-9]{0,9}", 0..5),
-        kinds in proptest::sample::subsequence(Kind::ALL.to_vec(), 1..=5),
+        kinds in proptest::sample::subsequence(Kind::ALL.to_vec(), 1..=Kind::ALL.len()),
         functions in proptest::collection::btree_set("[a-z_-][a-z_.-]{0,19}", 0..4),
         weight in 1u32..,
         holding in vec(attempts(), 0..20),

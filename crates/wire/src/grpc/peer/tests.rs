@@ -16,7 +16,7 @@ use punctual_core::retry::{Backoff, Retry};
 use punctual_core::run::{Event, Origin, Run, Status, Trigger};
 use punctual_core::schedule::calendar::{Calendar, Days, Weekday};
 use punctual_core::schedule::{Schedule, ScheduleCalendar, Weekdays, When};
-use punctual_core::task::{Body, Enqueue, Http, Params, Process, Task};
+use punctual_core::task::{Body, Enqueue, Grpc, Http, Params, Process, Task};
 
 use super::*;
 
@@ -101,6 +101,7 @@ fn tasks() -> Vec<Task> {
         Task::Shell("echo hi".to_owned()),
         Task::Process(process),
         Task::Http(Box::new(http)),
+        Task::Grpc(Box::new(Grpc::call("orders:50051", "orders.v1.Orders/Settle"))),
     ]
 }
 
