@@ -112,6 +112,8 @@ pub const GRPC_ANSWER_BYTES_MAX: usize = 1024 * 1024;
 /// The schema that a server tells by reflection: files of one service, and their bytes together.
 pub const GRPC_SCHEMA_FILES_MAX: usize = 1000;
 pub const GRPC_SCHEMA_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// A descriptor set that is stored.
+pub const DESCRIPTOR_BYTES_MAX: usize = 1024 * 1024;
 /// Slots of one worker.
 pub const WORKER_SLOTS_MAX: u32 = 65_536;
 /// Labels of one worker, and bytes of a label's name and of its value.

@@ -1,6 +1,7 @@
 //! What a run does.
 
 mod accept;
+mod descriptor;
 mod grpc;
 mod headers;
 mod http;
@@ -19,6 +20,7 @@ use crate::limits::PARAMS_BYTES_MAX;
 use crate::name::Name;
 
 pub use accept::Accept;
+pub use descriptor::{CarriedSchema, Descriptor, NamedDescriptor, StoredDescriptor};
 pub use grpc::{Call, Code, Grpc, GrpcExpect, GrpcTls};
 pub use http::{Body, EXECUTION_ID, Expect, HTTP_REDIRECTS_MAX, Http, Method, Request, StatusRange};
 pub(crate) use process::{check_shell, template};

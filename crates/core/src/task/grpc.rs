@@ -1,8 +1,8 @@
 //! A call of a unary gRPC method, with a message written as JSON.
 //!
 //! The address cannot be a template, for the same reason as the host of a URL: a user who starts a job chooses its
-//! parameters, and must not choose where its metadata and message go. The schema of the message is not known here: the
-//! worker learns it from the server.
+//! parameters, and must not choose where its metadata and message go. The schema of the message comes with the task if it
+//! names a descriptor set; otherwise the worker learns it from the server.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
+use super::descriptor::NamedDescriptor;
 use super::headers::{check_headers, render_headers};
 use super::http::{check_ca, check_timeout, check_url, parse_condition, scheme_and_authority};
 use super::json::{check_json, render_json};
@@ -32,6 +33,8 @@ pub struct Grpc {
     pub expect: GrpcExpect,
     /// `None` means a connection without TLS.
     pub tls: Option<GrpcTls>,
+    /// `None` means that the server tells its schema.
+    pub descriptor: Option<NamedDescriptor>,
 }
 
 /// What the answer must have.
@@ -134,6 +137,7 @@ impl Grpc {
             timeout: HTTP_TIMEOUT,
             expect: GrpcExpect::default(),
             tls: None,
+            descriptor: None,
         }
     }
 
@@ -165,7 +169,8 @@ impl Grpc {
         let is_alone = scheme_and_authority(&url).is_some_and(|(_, authority)| authority == self.address);
         let port = self.address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
         if self.address.contains("://") || !is_alone || port.is_none_or(|port| port == 0) {
-            let message = "a host and a port, such as orders.internal:50051; write `tls: {}` beside it for TLS";
+            let message =
+                "a host and a port, such as orders.internal:50051; write `tls: {}` beside it for TLS";
             return Err(Invalid::new("task.grpc.address", message));
         }
         check_url("task.grpc.address", &url)
@@ -264,7 +269,8 @@ mod tests {
             assert_eq!(Grpc { method: method.to_owned(), ..good() }.check(), Ok(()), "{method}");
         }
         let long = format!("a.{}/b", "c".repeat(GRPC_METHOD_BYTES_MAX));
-        for method in ["", "Settle", "/orders.Orders/Settle", "a/b/c", "a..b/c", "1a/b", "a/", "a/{{ run.id }}", &long]
+        for method in
+            ["", "Settle", "/orders.Orders/Settle", "a/b/c", "a..b/c", "1a/b", "a/", "a/{{ run.id }}", &long]
         {
             check_refused(&Grpc { method: method.to_owned(), ..good() }, "task.grpc.method");
         }

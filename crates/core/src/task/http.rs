@@ -15,9 +15,7 @@ use super::headers::{check_headers, render_headers};
 use super::json::{check_json, render_json};
 use super::process::template;
 use crate::invalid::Invalid;
-use crate::limits::{
-    DURATION_MAX, HTTP_BODY_BYTES_MAX, HTTP_STATUS_RANGES_MAX, HTTP_TIMEOUT, URL_BYTES_MAX,
-};
+use crate::limits::{DURATION_MAX, HTTP_BODY_BYTES_MAX, HTTP_STATUS_RANGES_MAX, HTTP_TIMEOUT, URL_BYTES_MAX};
 use crate::template::{Condition, Template, Values};
 
 /// Redirects followed at most, and by default.

@@ -7,14 +7,16 @@
 use std::collections::BTreeMap;
 
 use prost_reflect::prost::Message as _;
-use prost_reflect::prost_types::FileDescriptorProto;
+use prost_reflect::prost_types::{FileDescriptorProto, FileDescriptorSet};
 use prost_reflect::{
-    DescriptorPool, DeserializeOptions, DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, SerializeOptions,
+    DescriptorPool, DeserializeOptions, DynamicMessage, FieldDescriptor, FileDescriptor, Kind,
+    MessageDescriptor, SerializeOptions, ServiceDescriptor,
 };
 use serde_json::{Value, json};
 
 use super::Grpc;
-use super::json::short;
+use super::json::{check_json, short};
+use super::process::template;
 use crate::invalid::Invalid;
 use crate::limits::{GRPC_SCHEMA_BYTES_MAX, GRPC_SCHEMA_FILES_MAX};
 
@@ -42,10 +44,11 @@ pub struct UnaryMethod {
 }
 
 impl SchemaFiles {
-    /// Adds a `google.protobuf.FileDescriptorProto`. One that is there already changes nothing.
+    /// Adds a `google.protobuf.FileDescriptorProto`. A file that is there already changes nothing.
     pub fn add(&mut self, file: &[u8]) -> Result<(), String> {
         self.bytes += file.len();
-        let file = FileDescriptorProto::decode(file).map_err(|error| format!("a file is not readable: {error}"))?;
+        let file =
+            FileDescriptorProto::decode(file).map_err(|error| format!("a file is not readable: {error}"))?;
         self.files.entry(file.name().to_owned()).or_insert(file);
         if self.files.len() > GRPC_SCHEMA_FILES_MAX || self.bytes > GRPC_SCHEMA_BYTES_MAX {
             return Err(format!(
@@ -69,6 +72,40 @@ impl SchemaFiles {
 }
 
 impl Schema {
+    /// Reads a `google.protobuf.FileDescriptorSet` with all imports.
+    pub fn decode(set: &[u8]) -> Result<Schema, String> {
+        DescriptorPool::decode(set).map(Schema).map_err(|error| error.to_string())
+    }
+
+    /// The services by name, each with its unary methods.
+    pub fn services(&self) -> Vec<(String, Vec<String>)> {
+        let unary = |service: ServiceDescriptor| {
+            let methods = service.methods();
+            let unary =
+                methods.filter(|method| !method.is_client_streaming() && !method.is_server_streaming());
+            unary.map(|method| method.name().to_owned()).collect()
+        };
+        self.0.services().map(|service| (service.full_name().to_owned(), unary(service))).collect()
+    }
+
+    /// The files that the method of a task needs, as a `google.protobuf.FileDescriptorSet` without comments.
+    pub(super) fn part_for(&self, grpc: &Grpc) -> Result<Vec<u8>, Invalid> {
+        self.method(grpc)?;
+        let (service, _) = grpc.service_and_method();
+        let mut needed = BTreeMap::new();
+        let mut open: Vec<FileDescriptor> =
+            self.0.get_service_by_name(service).map(|service| service.parent_file()).into_iter().collect();
+        while let Some(file) = open.pop() {
+            if !needed.contains_key(file.name()) {
+                let plain =
+                    FileDescriptorProto { source_code_info: None, ..file.file_descriptor_proto().clone() };
+                needed.insert(file.name().to_owned(), plain);
+                open.extend(file.dependencies());
+            }
+        }
+        Ok(FileDescriptorSet { file: needed.into_values().collect() }.encode_to_vec())
+    }
+
     /// The method that a task calls.
     pub fn method(&self, grpc: &Grpc) -> Result<UnaryMethod, Invalid> {
         let (service, name) = grpc.service_and_method();
@@ -89,17 +126,28 @@ impl Schema {
 }
 
 impl UnaryMethod {
+    /// Checks a message as it is written in a job. What an expression gives is not known yet, so its type is not
+    /// checked.
+    pub(super) fn check_templates(&self, message: &str) -> Result<(), Invalid> {
+        let message = check_json(MESSAGE, message)?;
+        check_message(&self.input, &message, MESSAGE, Texts::Templates)?;
+        if has_expression(&message) { Ok(()) } else { self.encode(&message).map(|_| ()) }
+    }
+
     /// The bytes of a message. The error names the field that does not fit its type.
     pub fn encode(&self, message: &Value) -> Result<Vec<u8>, Invalid> {
-        check_message(&self.input, message, MESSAGE)?;
+        check_message(&self.input, message, MESSAGE, Texts::Final)?;
         // What concerns several fields is found only now, such as two fields of one `oneof`.
-        read(&self.input, message).map(|message| message.encode_to_vec()).map_err(|error| Invalid::new(MESSAGE, error))
+        read(&self.input, message)
+            .map(|message| message.encode_to_vec())
+            .map_err(|error| Invalid::new(MESSAGE, error))
     }
 
     /// An answer as JSON. Fields that have no presence are there with their default values, so that a condition can
     /// name them.
     pub fn decode(&self, answer: &[u8]) -> Result<Value, String> {
-        let message = DynamicMessage::decode(self.output.clone(), answer).map_err(|error| error.to_string())?;
+        let message =
+            DynamicMessage::decode(self.output.clone(), answer).map_err(|error| error.to_string())?;
         let options = SerializeOptions::new().skip_default_fields(false);
         message
             .serialize_with_options(serde_json::value::Serializer, &options)
@@ -112,13 +160,40 @@ fn read(of: &MessageDescriptor, value: &Value) -> Result<DynamicMessage, String>
     DynamicMessage::deserialize_with_options(of.clone(), value, &options).map_err(|error| error.to_string())
 }
 
-fn check_message(of: &MessageDescriptor, value: &Value, at: &str) -> Result<(), Invalid> {
+/// What the texts of a message are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Texts {
+    Templates,
+    Final,
+}
+
+fn has_expression(value: &Value) -> bool {
+    match value {
+        Value::String(text) => template(MESSAGE, text).is_ok_and(|template| !template.is_literal()),
+        Value::Array(items) => items.iter().any(has_expression),
+        Value::Object(entries) => entries.values().any(has_expression),
+        _ => false,
+    }
+}
+
+/// Whether a value may still become another one.
+fn is_open(value: &Value, texts: Texts) -> bool {
+    texts == Texts::Templates && has_expression(value)
+}
+
+fn check_message(of: &MessageDescriptor, value: &Value, at: &str, texts: Texts) -> Result<(), Invalid> {
+    if is_open(value, texts) && (value.is_string() || of.full_name().starts_with("google.protobuf.")) {
+        return Ok(());
+    }
     if of.full_name().starts_with("google.protobuf.") {
         // Such types may have a JSON form of their own, for example a text for a timestamp.
         return read(of, value).map(|_| ()).map_err(|error| Invalid::new(at.to_owned(), error));
     }
     let Some(entries) = value.as_object() else {
-        return Err(Invalid::new(at.to_owned(), format!("must be a map with fields of `{}`", of.full_name())));
+        return Err(Invalid::new(
+            at.to_owned(),
+            format!("must be a map with fields of `{}`", of.full_name()),
+        ));
     };
     for (name, value) in entries {
         let at = format!("{at}.{}", short(name));
@@ -127,36 +202,43 @@ fn check_message(of: &MessageDescriptor, value: &Value, at: &str) -> Result<(), 
             let known = listed(of.fields().map(|field| field.json_name().to_owned()));
             return Err(Invalid::new(at, format!("is no field of `{}`; {known}", of.full_name())));
         };
-        check_field(&field, value, &at)?;
+        check_field(&field, value, &at, texts)?;
     }
     Ok(())
 }
 
-fn check_field(field: &FieldDescriptor, value: &Value, at: &str) -> Result<(), Invalid> {
-    let Kind::Message(of) = field.kind() else { return check_plain(field, value, at) };
+fn check_field(field: &FieldDescriptor, value: &Value, at: &str, texts: Texts) -> Result<(), Invalid> {
+    let Kind::Message(of) = field.kind() else { return check_plain(field, value, at, texts) };
     match value {
         // It means that the field is not there.
         Value::Null => Ok(()),
+        Value::String(_) if is_open(value, texts) => Ok(()),
         Value::Object(entries) if field.is_map() => {
             let field = of.map_entry_value_field();
             let entries = entries.iter();
-            entries.map(|(key, value)| check_field(&field, value, &format!("{at}.{}", short(key)))).collect()
+            entries
+                .map(|(key, value)| check_field(&field, value, &format!("{at}.{}", short(key)), texts))
+                .collect()
         }
         Value::Array(items) if field.is_list() => {
             let items = items.iter().enumerate();
-            items.map(|(index, item)| check_message(&of, item, &format!("{at}[{index}]"))).collect()
+            items.map(|(index, item)| check_message(&of, item, &format!("{at}[{index}]"), texts)).collect()
         }
         _ if field.is_map() => Err(Invalid::new(at.to_owned(), "must be a map")),
         _ if field.is_list() => Err(Invalid::new(at.to_owned(), "must be a list")),
-        _ => check_message(&of, value, at),
+        _ => check_message(&of, value, at, texts),
     }
 }
 
 /// Checks a number, a text, or a list of such: alone in its message, so that an error is about no other field.
-fn check_plain(field: &FieldDescriptor, value: &Value, at: &str) -> Result<(), Invalid> {
+fn check_plain(field: &FieldDescriptor, value: &Value, at: &str, texts: Texts) -> Result<(), Invalid> {
     let check = |value: Value, at: String| {
+        if is_open(&value, texts) {
+            return Ok(());
+        }
         let alone = json!({ (field.json_name()): value });
-        read(field.parent_message(), &alone).map(|_| ()).map_err(|error| Invalid::new(at, error))
+        let wrong = |error| Invalid::new(at, format!("must be of type `{}`: {error}", type_of(field)));
+        read(field.parent_message(), &alone).map(|_| ()).map_err(wrong)
     };
     match value {
         Value::Array(items) if field.is_list() => {
@@ -164,6 +246,13 @@ fn check_plain(field: &FieldDescriptor, value: &Value, at: &str) -> Result<(), I
             items.map(|(index, item)| check(json!([item]), format!("{at}[{index}]"))).collect()
         }
         _ => check(value.clone(), at.to_owned()),
+    }
+}
+
+fn type_of(field: &FieldDescriptor) -> String {
+    match field.kind() {
+        Kind::Enum(of) => of.full_name().to_owned(),
+        plain => format!("{plain:?}"),
     }
 }
 
@@ -183,6 +272,7 @@ fn listed(names: impl Iterator<Item = String>) -> String {
 mod tests {
     use protox::file::{File, FileResolver, GoogleFileResolver};
 
+    use super::super::NamedDescriptor;
     use super::*;
 
     const FILE: &str = r#"
@@ -277,24 +367,75 @@ mod tests {
     fn a_message_that_does_not_fit_names_its_field() {
         for (message, field, words) in [
             (json!({ "colour": 1 }), ".colour", "is no field of `shop.v1.Order`; it has id, customerName"),
-            (json!({ "id": "many" }), ".id", "many"),
-            (json!({ "id": 1.5 }), ".id", "1.5"),
-            (json!({ "customerName": 7 }), ".customerName", "expected a string"),
-            (json!({ "lines": [{}, { "amount": -1 }] }), ".lines[1].amount", "-1"),
+            (json!({ "id": "many" }), ".id", "must be of type `int64`"),
+            (json!({ "id": 1.5 }), ".id", "`int64`"),
+            (json!({ "customerName": 7 }), ".customerName", "`string`"),
+            (json!({ "lines": [{}, { "amount": -1 }] }), ".lines[1].amount", "`uint32`"),
             (json!({ "lines": {} }), ".lines", "must be a list"),
             (json!({ "lines": [7] }), ".lines[0]", "must be a map with fields of `shop.v1.Line`"),
-            (json!({ "counts": { "x": "y" } }), ".counts.x", "y"),
+            (json!({ "counts": { "x": "y" } }), ".counts.x", "`int32`"),
             (json!({ "counts": 1 }), ".counts", "must be a map"),
-            (json!({ "byName": { "x": { "amount": [] } } }), ".byName.x.amount", ""),
-            (json!({ "state": "LOST" }), ".state", "LOST"),
+            (json!({ "byName": { "x": { "amount": [] } } }), ".byName.x.amount", "`uint32`"),
+            (json!({ "state": "LOST" }), ".state", "`shop.v1.State`"),
             (json!({ "due": "soon" }), ".due", ""),
-            (json!({ "numbers": [1, "two"] }), ".numbers[1]", "two"),
+            (json!({ "numbers": [1, "two"] }), ".numbers[1]", "`int32`"),
             (json!({ "card": "a", "cash": true }), "", "oneof"),
         ] {
             let refused = method().encode(&message).unwrap_err();
             assert_eq!(refused.field, format!("task.grpc.message{field}"), "{message}: {}", refused.message);
             assert!(refused.message.contains(words), "{message}: {}", refused.message);
         }
+    }
+
+    #[test]
+    fn a_message_with_templates_is_checked_as_far_as_it_is_known() {
+        let check = |message: Value| method().check_templates(&message.to_string());
+        let good = json!({
+            "id": "{{ params.id }}", "lines": [{ "amount": "{{ params.n }}" }, "{{ params.line }}"], "byName": "{{ params.map }}",
+            "counts": { "x": "{{ params.n }}" }, "free": { "a": "{{ params.n }}" }, "due": "{{ due }}", "numbers": ["{{ params.n }}"],
+        });
+        assert_eq!(check(good), Ok(()));
+        for (message, field) in [
+            (json!({ "id": "{{ params.id }}", "colour": "{{ params.c }}" }), ".colour"),
+            (json!({ "id": "{{ params.id }}", "state": "LOST" }), ".state"),
+            (json!({ "lines": [{ "amount": "{{ params.n }}" }, { "amount": "many" }] }), ".lines[1].amount"),
+            (json!({ "card": "a", "cash": true }), ""),
+        ] {
+            assert_eq!(
+                check(message.clone()).unwrap_err().field,
+                format!("task.grpc.message{field}"),
+                "{message}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_task_carries_the_part_of_a_schema_that_it_needs() {
+        let mut compiler = protox::Compiler::with_file_resolver(Resolver);
+        let all = compiler.include_imports(true).include_source_info(true).open_file("shop.proto").unwrap();
+        let mut set = all.file_descriptor_set();
+        let other =
+            FileDescriptorProto { name: Some("other.proto".to_owned()), ..FileDescriptorProto::default() };
+        set.file.push(other);
+        let schema = Schema::decode(&set.encode_to_vec()).unwrap();
+        assert_eq!(schema.services(), [("shop.v1.Orders".to_owned(), vec!["Settle".to_owned()])]);
+        let name = NamedDescriptor { name: "shop".parse().unwrap(), carried: None };
+        let grpc = Grpc { descriptor: Some(name), ..Grpc::call("a:1", "shop.v1.Orders/Settle") };
+        let carrying = grpc.carrying(7, &schema).unwrap();
+        let carried = carrying.descriptor.clone().unwrap().carried.unwrap();
+        let part = FileDescriptorSet::decode(&*carried.set).unwrap();
+        let names: Vec<&str> = part.file.iter().map(|file| file.name()).collect();
+        assert_eq!(names, ["google/protobuf/struct.proto", "google/protobuf/timestamp.proto", "shop.proto"]);
+        assert!(part.file.iter().all(|file| file.source_code_info.is_none()));
+        assert_eq!(carried.version, 7);
+        Schema::decode(&carried.set).unwrap().method(&grpc).unwrap().encode(&json!({ "id": 1 })).unwrap();
+        let text = serde_json::to_string(&carrying).unwrap();
+        assert_eq!(serde_json::from_str::<Grpc>(&text).unwrap(), carrying);
+        let lacks = Grpc { message: r#"{"colour": 1}"#.to_owned(), ..grpc };
+        assert_eq!(lacks.carrying(7, &schema).unwrap_err().field, "task.grpc.message.colour");
+        assert!(
+            Schema::decode(&FileDescriptorSet { file: vec![part.file[2].clone()] }.encode_to_vec()).is_err()
+        );
     }
 
     #[test]

@@ -83,7 +83,10 @@ impl Task {
         match (said.pop(), said.is_empty()) {
             (Some(task), true) => Ok(task),
             (None, _) => Err(Error::invalid("task", NEEDED)),
-            _ => Err(Error::invalid("task", "only one of process, shell, http, grpc, function, queue and noop")),
+            _ => Err(Error::invalid(
+                "task",
+                "only one of process, shell, http, grpc, function, queue and noop",
+            )),
         }
     }
 

@@ -316,7 +316,7 @@ fn every_example_of_the_guides_is_a_job() {
         read_one(example);
         examples += 1;
     }
-    assert_eq!(examples, 8);
+    assert_eq!(examples, 9);
 }
 
 #[test]

@@ -43,6 +43,7 @@ fn all() -> Value {
     components.reference::<Take>();
     components.reference::<Way>();
     components.reference::<AddToken>();
+    components.reference::<crate::rest::PutDescriptor>();
     components.reference::<NewToken>();
     components.reference::<Token>();
     components.reference::<Problem>();
@@ -91,7 +92,7 @@ fn what_is_structurally_good_or_bad_is_so_to_the_reader_and_to_the_schema() {
         json!({ "task": { "grpc": { "address": "orders:50051", "method": "orders.v1.Orders/Settle" } } }),
         json!({ "task": { "grpc": {
             "address": "[::1]:50051", "method": "Orders/Settle", "message": { "day": "{{ due | date }}", "n": [1] },
-            "metadata": { "authorization": "Bearer a" }, "timeout": "5s", "tls": { "ca": "/ca.pem" },
+            "metadata": { "authorization": "Bearer a" }, "timeout": "5s", "tls": { "ca": "/ca.pem" }, "descriptor": "orders",
             "expect": { "status": ["OK", "NOT_FOUND"], "condition": "json.ok" }
         } } }),
         json!({ "task": { "grpc": { "address": "orders:50051", "method": "a.B/C", "tls": {}, "expect": { "status": "OK" } } } }),
@@ -238,6 +239,7 @@ fn every_field_that_is_read_is_described_and_no_other() {
     check_fields::<Take>();
     check_fields::<Way>();
     check_fields::<calendar_file::CalendarFile>();
+    check_fields::<crate::rest::PutDescriptor>();
 }
 
 #[test]

@@ -33,7 +33,11 @@ fn too_late(place: &str) -> String {
 }
 
 fn no_connection(place: &str, is_secure: bool, why: &str) -> String {
-    if is_secure { format!("no TLS with {place}: {why}") } else { format!("cannot connect to {place}: {why}") }
+    if is_secure {
+        format!("no TLS with {place}: {why}")
+    } else {
+        format!("cannot connect to {place}: {why}")
+    }
 }
 
 /// Why no connection was possible, if a rule or the network says so.

@@ -47,7 +47,9 @@ async fn a_method_is_called_with_json_by_the_schema_that_the_server_tells() {
     let grpc = Grpc {
         metadata: [("Authorization".to_owned(), "Bearer {{ params.key }}".to_owned())].into(),
         expect: GrpcExpect {
-            condition: Some("json.isSettled and status == 'OK' and headers['served-by'] == 'till-3'".to_owned()),
+            condition: Some(
+                "json.isSettled and status == 'OK' and headers['served-by'] == 'till-3'".to_owned(),
+            ),
             ..GrpcExpect::default()
         },
         ..settle(&shop, &message)
@@ -61,7 +63,10 @@ async fn a_method_is_called_with_json_by_the_schema_that_the_server_tells() {
     assert_eq!(answer, json!({ "isSettled": true, "total": "42", "customer": "Ada" }));
     assert_eq!(serde_json::from_str::<Value>(&rig.logs.text(1, Stream::Out)).unwrap(), answer);
     let note = rig.logs.text(1, Stream::Note);
-    assert!(note.starts_with(&format!("shop.v1.Orders/Settle of {}: status OK after ", shop.address)), "{note}");
+    assert!(
+        note.starts_with(&format!("shop.v1.Orders/Settle of {}: status OK after ", shop.address)),
+        "{note}"
+    );
     let seen = shop.metadata()[0].clone();
     let text = |name: &str| seen.get(name).unwrap().to_str().unwrap().to_owned();
     assert_eq!((text("authorization"), text("punctual-run-id")), ("Bearer s3".to_owned(), "1".to_owned()));
@@ -76,7 +81,10 @@ async fn a_server_with_the_older_reflection_is_called_too() {
     assert_eq!((outcome.end, &*outcome.error), (End::Succeeded, ""));
     let shop = Shop::start(Reflection::None).await;
     let outcome = outcome_of(settle(&shop, &json!({}))).await;
-    let expected = format!("{} does not tell its schema: switch its reflection service on", shop.address);
+    let expected = format!(
+        "{} does not tell its schema: switch its reflection service on, or name a `descriptor`",
+        shop.address
+    );
     assert_eq!((outcome.end, &*outcome.error), (End::Failed, &*expected));
     assert_eq!(shop.metadata().len(), 0);
 }
@@ -115,12 +123,21 @@ async fn a_status_or_an_answer_that_is_not_expected_fails() {
         outcome_of(Grpc { expect, ..settle(&shop, &json!({ "id": id })) })
     };
     let outcome = expecting(404, &["OK", "NOT_FOUND"], Some("json is none and 'order' in body")).await;
-    assert_eq!((outcome.end, &*outcome.output), (End::Succeeded, "there is no order 404"), "{}", outcome.error);
+    assert_eq!(
+        (outcome.end, &*outcome.output),
+        (End::Succeeded, "there is no order 404"),
+        "{}",
+        outcome.error
+    );
     let outcome = expecting(1, &["NOT_FOUND"], None).await;
     assert!(outcome.error.starts_with("status OK, expected NOT_FOUND: {"), "{}", outcome.error);
     // A field that has its default value is there.
     let outcome = expecting(1, &["OK"], Some("json.isSettled")).await;
-    assert!(outcome.error.starts_with("the condition `json.isSettled` does not hold: {"), "{}", outcome.error);
+    assert!(
+        outcome.error.starts_with("the condition `json.isSettled` does not hold: {"),
+        "{}",
+        outcome.error
+    );
     assert_eq!(outcome.failed, Failed::Error);
     let outcome = outcome_of(settle(&shop, &json!({ "id": 8 }))).await;
     assert!(outcome.error.starts_with("status OUT_OF_RANGE, expected OK: "), "{}", outcome.error);
@@ -163,7 +180,12 @@ async fn the_egress_rules_hold_for_grpc_tasks() {
     refused(own, "localhost", "where Punctual itself listens").await;
     let metadata = loopback().with_resolver(scripted(&["169.254.169.254"]));
     refused(metadata, "rebind.test", "the cloud's metadata, which no task may call").await;
-    refused(Egress::default().with_resolver(scripted(&[])), "nowhere.test", "cannot find the host `nowhere.test`").await;
+    refused(
+        Egress::default().with_resolver(scripted(&[])),
+        "nowhere.test",
+        "cannot find the host `nowhere.test`",
+    )
+    .await;
     assert_eq!(shop.metadata().len(), 0);
 
     let resolver = scripted(&["169.254.169.254 127.0.0.1", "10.0.0.1"]);

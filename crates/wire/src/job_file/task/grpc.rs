@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use punctual_core::limits;
+use punctual_core::name::Name;
 use punctual_core::task as rule;
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize as DeriveDeserialize, Serialize};
@@ -17,7 +18,10 @@ use crate::schema::{self, one_of};
 use crate::text::Span;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, DeriveDeserialize, ToSchema)]
-#[serde(deny_unknown_fields, expecting = "a map like { address: \"orders.internal:50051\", method: orders.v1.Orders/Settle }")]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a map like { address: \"orders.internal:50051\", method: orders.v1.Orders/Settle }"
+)]
 pub struct Grpc {
     /// A host and a port.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,6 +42,10 @@ pub struct Grpc {
     /// TLS is used if it is there, even if it is empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
+    /// A stored descriptor set with the schema. By default the server tells it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Name>)]
+    pub descriptor: Option<Name>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, DeriveDeserialize, ToSchema)]
@@ -63,15 +71,17 @@ impl Grpc {
         let missing = |field: &str, what: &str| {
             Error::invalid(format!("task.grpc.{field}"), format!("is missing; write {what}"))
         };
-        let address = self
-            .address
-            .ok_or_else(|| missing("address", "the host and the port of the server"))?;
-        let method =
-            self.method.ok_or_else(|| missing("method", "the method to call, such as orders.v1.Orders/Settle"))?;
+        let address =
+            self.address.ok_or_else(|| missing("address", "the host and the port of the server"))?;
+        let method = self
+            .method
+            .ok_or_else(|| missing("method", "the method to call, such as orders.v1.Orders/Settle"))?;
         let default = rule::Grpc::call(address, method);
         let expect = self.expect.unwrap_or_default();
         Ok(rule::Grpc {
-            message: self.message.map_or(default.message, |message| serde_json::Value::Object(message).to_string()),
+            message: self
+                .message
+                .map_or(default.message, |message| serde_json::Value::Object(message).to_string()),
             metadata: self.metadata,
             timeout: self.timeout.map_or(default.timeout, |span| span.0),
             expect: rule::GrpcExpect {
@@ -79,6 +89,7 @@ impl Grpc {
                 condition: expect.condition,
             },
             tls: self.tls.map(|Tls { ca }| rule::GrpcTls { ca }),
+            descriptor: self.descriptor.map(|name| rule::NamedDescriptor { name, carried: None }),
             address: default.address,
             method: default.method,
         })
@@ -99,6 +110,7 @@ impl Grpc {
             timeout: (grpc.timeout != limits::HTTP_TIMEOUT).then_some(Span(grpc.timeout)),
             expect: (grpc.expect != rule::GrpcExpect::default()).then_some(expect),
             tls: grpc.tls.clone().map(|rule::GrpcTls { ca }| Tls { ca }),
+            descriptor: grpc.descriptor.as_ref().map(|named| named.name.clone()),
         }
     }
 }

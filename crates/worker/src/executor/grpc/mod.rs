@@ -1,4 +1,5 @@
-//! A gRPC task: learns the schema of the method from its server, sends the message, and checks the answer.
+//! A gRPC task: learns the schema of the method from its server, unless the task carries it, sends the message, and
+//! checks the answer.
 //!
 //! There is no exit code: the task succeeds if the answer is as expected. The answer is written to the log as JSON, and
 //! it is the run's output.
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use punctual_core::attempt::Assignment;
 use punctual_core::retry::Failed;
 use punctual_core::schedule::format_duration;
-use punctual_core::task::{Code, Grpc};
+use punctual_core::task::{Code, Grpc, NamedDescriptor, Schema};
 use punctual_core::template::{Value, Values};
 use tokio::time::{Instant, timeout};
 use tonic::metadata::MetadataMap;
@@ -82,7 +83,10 @@ async fn exchange(
     sent.extend(of_run(assignment));
     let metadata = MetadataMap::from_headers(sent);
     let channel = connect::connect(grpc, host.clients.egress()).await?;
-    let schema = reflection::schema(&channel, grpc, &metadata).await?;
+    let schema = match &grpc.descriptor {
+        Some(named) => carried(named)?,
+        None => reflection::schema(&channel, grpc, &metadata).await?,
+    };
     let method = schema.method(grpc).map_err(|invalid| invalid.to_string())?;
     let message = method.encode(&call.message).map_err(|invalid| invalid.to_string())?;
 
@@ -97,7 +101,8 @@ async fn exchange(
     transcript.note(&format!("{place}: status {code} after {took} ms, {bytes} bytes")).await;
     match answer {
         Ok((metadata, bytes)) => {
-            let json = method.decode(&bytes).map_err(|error| format!("the answer is not readable: {error}"))?;
+            let json =
+                method.decode(&bytes).map_err(|error| format!("the answer is not readable: {error}"))?;
             write(format!("{json:#}\n").as_bytes(), transcript).await;
             Ok(Answer { code, message: String::new(), metadata, json: Some(json) })
         }
@@ -106,6 +111,14 @@ async fn exchange(
             Ok(Answer { code, message, metadata: status.metadata().clone(), json: None })
         }
     }
+}
+
+/// The schema that came with the task.
+fn carried(named: &NamedDescriptor) -> Result<Schema, String> {
+    let broken =
+        |why: &str| format!("the schema `{}` did not come with the task as it should: {why}", named.name);
+    let carried = named.carried.as_ref().ok_or_else(|| broken("the node is of an older version"))?;
+    Schema::decode(&carried.set).map_err(|why| broken(&why))
 }
 
 impl Answer {

@@ -37,14 +37,26 @@ pub(super) async fn schema(channel: &Channel, grpc: &Grpc, metadata: &MetadataMa
         match ask(channel, version, grpc, metadata).await {
             Ok(schema) => return Ok(schema),
             Err(Trouble::Status(status)) if status.code() == tonic::Code::Unimplemented => {}
+            Err(Trouble::Status(status)) if status.code() == tonic::Code::NotFound => {
+                let (service, _) = grpc.service_and_method();
+                let said = message(&status);
+                return Err(format!("task.grpc.method: the server has no service `{service}`: {said}"));
+            }
             Err(Trouble::Status(status)) => {
                 let code = Code::of(status.code() as i32);
-                return Err(format!("{} does not tell its schema: status {code}: {}", grpc.address, message(&status)));
+                return Err(format!(
+                    "{} does not tell its schema: status {code}: {}",
+                    grpc.address,
+                    message(&status)
+                ));
             }
             Err(Trouble::Other(why)) => return Err(why),
         }
     }
-    Err(format!("{} does not tell its schema: switch its reflection service on", grpc.address))
+    Err(format!(
+        "{} does not tell its schema: switch its reflection service on, or name a `descriptor`",
+        grpc.address
+    ))
 }
 
 async fn ask(
@@ -53,12 +65,13 @@ async fn ask(
     grpc: &Grpc,
     metadata: &MetadataMap,
 ) -> Result<Schema, Trouble> {
-    let unreadable = |why: String| Trouble::Other(format!("{} tells a schema that is not usable: {why}", grpc.address));
+    let unreadable =
+        |why: String| Trouble::Other(format!("{} tells a schema that is not usable: {why}", grpc.address));
     let (service, _) = grpc.service_and_method();
     let mut questions = Questions::open(channel.clone(), version, metadata.clone(), service).await?;
     let (mut files, mut asked) = (SchemaFiles::default(), None);
     loop {
-        for file in questions.answer(service).await? {
+        for file in questions.answer().await? {
             files.add(&file).map_err(unreadable)?;
         }
         let Some(name) = files.missing().map(str::to_owned) else { break };
@@ -102,14 +115,10 @@ impl Questions {
     }
 
     /// The files in the next answer.
-    async fn answer(&mut self, service: &str) -> Result<Vec<Vec<u8>>, Trouble> {
+    async fn answer(&mut self) -> Result<Vec<Vec<u8>>, Trouble> {
         let answer = self.answers.message().await.map_err(Trouble::Status)?;
         match answer.and_then(|answer| answer.message_response) {
             Some(MessageResponse::FileDescriptorResponse(files)) => Ok(files.file_descriptor_proto),
-            Some(MessageResponse::ErrorResponse(error)) if error.error_code == tonic::Code::NotFound as i32 => {
-                let why = format!("task.grpc.method: the server has no service `{service}`");
-                Err(Trouble::Other(format!("{why}: {}", error.error_message)))
-            }
             Some(MessageResponse::ErrorResponse(error)) => {
                 Err(Trouble::Status(Status::new(error.error_code.into(), error.error_message)))
             }

@@ -29,7 +29,7 @@ pub(super) async fn call(
     Ok((metadata, answer))
 }
 
-/// What a status says. One that the network caused says it in its causes.
+/// What a status says. If the network caused it, only its causes say more.
 pub(super) fn message(status: &Status) -> String {
     if status.message().is_empty() || status.message() == "transport error" {
         return in_full(status);

@@ -152,7 +152,12 @@ pub(in crate::executor) struct Condition<'a> {
 
 impl Condition<'_> {
     /// The error says why it does not hold, followed by the beginning of the answer.
-    pub(in crate::executor) fn check(self, values: &Values, hint: &str, beginning: &str) -> Result<(), String> {
+    pub(in crate::executor) fn check(
+        self,
+        values: &Values,
+        hint: &str,
+        beginning: &str,
+    ) -> Result<(), String> {
         let Some(rule) = self.rule else { return Ok(()) };
         let written = cut_end(self.written.unwrap_or_default().to_owned(), ECHO_BYTES_MAX);
         match rule.holds(values) {

@@ -25,8 +25,8 @@ use crate::log::Transcript;
 use answer::Answer;
 pub(super) use answer::{Condition, first_line, header_values};
 pub(super) use call::{headers, of_run};
-pub(super) use client::{CONNECT_MAX, read_ca};
 pub(crate) use client::Clients;
+pub(super) use client::{CONNECT_MAX, read_ca};
 
 pub(super) async fn execute(http: &Http, attempt: Attempt, host: &Host) -> Ending {
     if let Some(accept) = &http.accept {
