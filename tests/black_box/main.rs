@@ -41,6 +41,7 @@ mod failing_disk;
 mod torn_file;
 mod herd;
 mod http_tasks;
+mod grpc_tasks;
 mod accept;
 mod tls;
 mod resp;

@@ -90,7 +90,7 @@ done
 echo '{"checkpoint": {"row": 50}}' > "$PUNCTUAL_REPORT"
 "#;
     let id = submit(node.api(), &json!({ "task": { "shell": shell } }));
-    let began = std::time::Instant::now();
+    let began = wait::now();
     let text = node.api().get(&format!("{RUNS}/{id}/events?follow=true")).expect("the node answers").text;
     let seconds = began.elapsed().as_secs();
     let blocks = || text.split("\n\n").filter_map(|block| block.strip_prefix("event: progress\ndata: "));

@@ -22,6 +22,7 @@ pub mod checkpoints;
 pub mod history;
 pub mod fault;
 pub mod authority;
+pub mod shop;
 
 pub use api::{Answer, Api};
 pub use cluster::Cluster;

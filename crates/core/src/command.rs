@@ -267,10 +267,14 @@ pub enum Refusal {
     NoSuchCalendar { namespace: Namespace, name: Name },
     #[error("calendar `{0}` exists already")]
     CalendarExists(Name),
-    #[error("calendar `{name}` is at version {actual}, not {expected}: read it again and repeat the edit")]
+    #[error("`{name}` is at version {actual}, not {expected}: read it again and repeat the edit")]
     WrongVersion { name: Name, expected: u32, actual: u32 },
     #[error("job `{job}` uses calendar `{calendar}`: change or delete that job first")]
     CalendarInUse { calendar: Name, job: Name },
+    #[error("no descriptor `{name}` in namespace `{namespace}`")]
+    NoSuchDescriptor { namespace: Namespace, name: Name },
+    #[error("descriptor `{0}` exists already")]
+    DescriptorExists(Name),
     #[error("run {run} is {status}: {hint}")]
     WrongState { run: RunId, status: Status, hint: Cow<'static, str> },
     #[error("run {0} has a newer attempt: this one was given up and should stop")]

@@ -113,6 +113,17 @@ pub const HTTP_POLL_TIMEOUT: Duration = Duration::from_secs(10);
 pub const HTTP_POLLS_FAILED_MAX: u32 = 5;
 /// Ranges of status codes in one list.
 pub const HTTP_STATUS_RANGES_MAX: usize = 32;
+/// The name of a gRPC method, with its service and package.
+pub const GRPC_METHOD_BYTES_MAX: usize = 512;
+/// The message of a gRPC call, as JSON.
+pub const GRPC_MESSAGE_BYTES_MAX: usize = 1024 * 1024;
+/// The answer to a gRPC call. A part of a message cannot be read, so a longer answer fails the attempt.
+pub const GRPC_ANSWER_BYTES_MAX: usize = 1024 * 1024;
+/// The schema that a server tells by reflection: files of one service, and their bytes together.
+pub const GRPC_SCHEMA_FILES_MAX: usize = 1000;
+pub const GRPC_SCHEMA_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// A descriptor set that is stored.
+pub const DESCRIPTOR_BYTES_MAX: usize = 1024 * 1024;
 /// Slots of one worker.
 pub const WORKER_SLOTS_MAX: u32 = 65_536;
 /// Labels of one worker, and bytes of a label's name and of its value.

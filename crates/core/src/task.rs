@@ -1,9 +1,14 @@
 //! What a run does.
 
 mod accept;
+mod descriptor;
+mod grpc;
+mod headers;
 mod http;
+mod json;
 mod process;
 mod queue;
+mod schema;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,10 +20,13 @@ use crate::limits::PARAMS_BYTES_MAX;
 use crate::name::Name;
 
 pub use accept::Accept;
-pub(crate) use http::check_strings;
+pub use descriptor::{CarriedSchema, Descriptor, NamedDescriptor, StoredDescriptor};
+pub use grpc::{Call, Code, Grpc, GrpcExpect, GrpcTls};
 pub use http::{Body, EXECUTION_ID, Expect, HTTP_REDIRECTS_MAX, Http, Method, Request, StatusRange};
+pub(crate) use json::check_strings;
 pub(crate) use process::{check_shell, template};
 pub use queue::{Enqueue, RETRY_DEFAULT, TTL_DEFAULT};
+pub use schema::{Schema, SchemaFiles, UnaryMethod};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Task {
@@ -32,6 +40,8 @@ pub enum Task {
     Function(Name),
     /// A message for a queue; the run ends when a consumer has acknowledged it.
     Queue(Box<Enqueue>),
+    /// A call of a unary gRPC method.
+    Grpc(Box<Grpc>),
 }
 
 /// A program with its arguments, started without a shell.
@@ -49,6 +59,7 @@ pub enum Kind {
     Shell,
     Process,
     Http,
+    Grpc,
     Function,
     /// Not executed by workers: consumers of the queue take the message.
     Queue,
@@ -56,7 +67,8 @@ pub enum Kind {
 
 impl Kind {
     /// The kinds that a worker may execute.
-    pub const ALL: [Kind; 5] = [Kind::Noop, Kind::Shell, Kind::Process, Kind::Http, Kind::Function];
+    pub const ALL: [Kind; 6] =
+        [Kind::Noop, Kind::Shell, Kind::Process, Kind::Http, Kind::Grpc, Kind::Function];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -64,6 +76,7 @@ impl Kind {
             Kind::Shell => "shell",
             Kind::Process => "process",
             Kind::Http => "http",
+            Kind::Grpc => "grpc",
             Kind::Function => "function",
             Kind::Queue => "queue",
         }
@@ -81,6 +94,7 @@ impl Task {
             Task::Shell(_) => Kind::Shell,
             Task::Process(_) => Kind::Process,
             Task::Http(_) => Kind::Http,
+            Task::Grpc(_) => Kind::Grpc,
             Task::Function(_) => Kind::Function,
             Task::Queue(_) => Kind::Queue,
         }

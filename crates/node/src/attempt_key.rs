@@ -59,7 +59,7 @@ impl AttemptKeys {
         let passes_on = match &assignment.definition.task {
             Task::Shell(_) | Task::Process(_) => true,
             Task::Http(http) => http.accept.is_some(),
-            Task::Noop | Task::Function(_) | Task::Queue(_) => false,
+            Task::Noop | Task::Function(_) | Task::Queue(_) | Task::Grpc(_) => false,
         };
         if passes_on {
             assignment.attempt_key = Some(self.key(assignment.run, assignment.token));

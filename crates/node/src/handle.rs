@@ -174,7 +174,7 @@ pub struct Handle {
 impl Handle {
     /// Sends a command to the loop of this node, which leads the command's shard; the answer comes after the commit.
     pub(crate) async fn carry_out(&self, command: Command) -> Result<Answer, Failure> {
-        let (command, save) = self.look_up(command).await?;
+        let (command, save) = self.look_up(self.with_schema(command).await?).await?;
         let taker = match &command {
             Command::Queue(queue::Ask::Take(take)) => Some(take.queue.namespace.clone()),
             _ => None,

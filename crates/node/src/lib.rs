@@ -11,6 +11,7 @@ mod courier;
 pub mod queues;
 pub mod calendars;
 mod calendar_keeper;
+mod descriptors;
 pub mod followers;
 pub mod live;
 mod allowance;

@@ -20,6 +20,7 @@ mod worker;
 mod explain;
 mod job;
 mod calendar;
+mod descriptor;
 mod run;
 mod logs;
 mod plain;
@@ -176,6 +177,9 @@ enum Noun {
     /// Calendars: the days on which jobs may fire
     #[command(subcommand, after_help = CALENDAR_EXAMPLES)]
     Calendar(calendar::Verb),
+    /// Descriptors: the schemas of gRPC services that tasks call
+    #[command(subcommand, after_help = "Example:\n  punctual descriptor apply orders orders.binpb")]
+    Descriptor(descriptor::Verb),
     /// Runs: the occurrences of jobs
     #[command(subcommand, after_help = RUN_EXAMPLES)]
     Run(run::Verb),
@@ -290,6 +294,7 @@ impl Noun {
             }
             Noun::Job(verb) => verb.run(&global.session()?).await,
             Noun::Calendar(verb) => verb.run(&global.session()?).await,
+            Noun::Descriptor(verb) => verb.run(&global.session()?).await,
             Noun::Run(verb) => verb.run(&global.session()?).await,
             Noun::Dlq(verb) => verb.run(&global.session()?).await,
             Noun::Queue(verb) => verb.run(&global.session()?).await,
@@ -453,6 +458,8 @@ mod tests {
         check_usage(&["job", "run", "x", "--params", "{}"], true);
         check_usage(&["job", "run", "x", "--params", "[]"], false);
         check_usage(&["calendar", "apply", "work.yaml"], true);
+        check_usage(&["descriptor", "apply", "orders", "orders.binpb"], true);
+        check_usage(&["descriptor", "apply", "orders"], false);
         check_usage(&["calendar", "days", "work", "--from", "2026-10-01", "--to", "2026-10-31"], true);
         check_usage(&["calendar", "days", "work", "--from", "tomorrow"], false);
         check_usage(&["calendar", "days", "work", "--from", "12-25"], false);

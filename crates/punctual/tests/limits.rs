@@ -63,6 +63,24 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("redirects that it follows", count(task::HTTP_REDIRECTS_MAX), "422 `invalid`, or the attempt fails"),
         ("response that is read", bytes(limits::HTTP_RESPONSE_BYTES_MAX), "the rest is left unread"),
         ("time for it, if the task does not say", span(limits::HTTP_TIMEOUT), "the attempt fails"),
+        ("method of a gRPC task", bytes(limits::GRPC_METHOD_BYTES_MAX), "422 `invalid`"),
+        (
+            "message of a gRPC task, as JSON",
+            bytes(limits::GRPC_MESSAGE_BYTES_MAX),
+            "422 `invalid`, or the attempt fails",
+        ),
+        ("answer to a gRPC task", bytes(limits::GRPC_ANSWER_BYTES_MAX), "the attempt fails"),
+        ("descriptor set", bytes(limits::DESCRIPTOR_BYTES_MAX), "422 `invalid`"),
+        (
+            "files of a schema that reflection tells",
+            count(limits::GRPC_SCHEMA_FILES_MAX),
+            "the attempt fails",
+        ),
+        (
+            "bytes of a schema that reflection tells",
+            bytes(limits::GRPC_SCHEMA_BYTES_MAX),
+            "the attempt fails",
+        ),
         (
             "time between two polls of accepted work",
             format!("{}, at least {}", span(limits::HTTP_POLL_MAX), span(limits::HTTP_POLL_MIN)),

@@ -12,6 +12,7 @@ pub(crate) mod job_log;
 pub(crate) mod skips;
 pub(crate) mod statistics;
 pub(crate) mod calendars;
+pub(crate) mod descriptors;
 pub(crate) mod runs;
 pub(crate) mod run_actions;
 pub(crate) mod why;

@@ -10,9 +10,9 @@ use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use crate::rest::{
-    calendars, cron, dead_letters, events, export, fires, health, job_list, job_log, jobs, live, logs,
-    messages, namespaces, nodes, overview, problem, progress, queues, revisions, run_actions, runs, skips,
-    statistics, tokens, whoami, why,
+    calendars, cron, dead_letters, descriptors, events, export, fires, health, job_list, job_log, jobs, live,
+    logs, messages, namespaces, nodes, overview, problem, progress, queues, revisions, run_actions, runs,
+    skips, statistics, tokens, whoami, why,
 };
 use crate::{Endpoints, console, metrics, openapi};
 
@@ -81,6 +81,8 @@ fn jobs_and_calendars() -> Vec<Route> {
     const REVISION: &str = "/api/v1/namespaces/{namespace}/jobs/{name}/revisions/{revision}";
     const CALENDARS: &str = "/api/v1/namespaces/{namespace}/calendars";
     const CALENDAR: &str = "/api/v1/namespaces/{namespace}/calendars/{name}";
+    const DESCRIPTORS: &str = "/api/v1/namespaces/{namespace}/descriptors";
+    const DESCRIPTOR: &str = "/api/v1/namespaces/{namespace}/descriptors/{name}";
     vec![
         row(M::GET, JOBS, Right::Read, job_list::list),
         row(M::PUT, JOB, Right::Edit, jobs::put),
@@ -109,6 +111,10 @@ fn jobs_and_calendars() -> Vec<Route> {
         row(M::GET, CALENDAR, Right::Read, calendars::show),
         row(M::DELETE, CALENDAR, Right::Edit, calendars::delete),
         row(M::GET, "/api/v1/namespaces/{namespace}/calendars/{name}/days", Right::Read, calendars::days),
+        row(M::GET, DESCRIPTORS, Right::Read, descriptors::list),
+        row(M::PUT, DESCRIPTOR, Right::Edit, descriptors::put),
+        row(M::GET, DESCRIPTOR, Right::Read, descriptors::show),
+        row(M::DELETE, DESCRIPTOR, Right::Edit, descriptors::delete),
     ]
 }
 

@@ -36,11 +36,11 @@ pub struct PutCalendar {
     pub expect: Expect,
 }
 
-/// The outcome of a compare-and-swap on a calendar.
+/// The outcome of a compare-and-swap on a version.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Swap {
-    /// The calendar after the change; for a delete, as it was before.
-    Done(Arc<calendar::Record>),
-    /// Nothing changed: `actual` is the stored version. `None` means there is no such calendar.
+pub enum Swap<T = Arc<calendar::Record>> {
+    /// What is stored after the change; for a delete, as it was before.
+    Done(T),
+    /// Nothing changed: `actual` is the stored version. `None` means there is nothing of this name.
     Refused { actual: Option<u32> },
 }

@@ -11,6 +11,7 @@ pub mod membership;
 mod shards;
 mod reads;
 mod calendars;
+mod descriptors;
 mod logs;
 mod upkeep;
 pub mod mail;
@@ -37,6 +38,7 @@ pub mod conformance;
 
 pub use address::{Durability, ServerOptions};
 pub use calendars::{Calendars, PutCalendar, Swap};
+pub use descriptors::{Descriptors, PutDescriptor};
 pub use error::Error;
 pub use logs::Logs;
 pub use mail::{Mail, Mailboxes};
@@ -53,6 +55,6 @@ pub use upkeep::{PrunePolicy, Upkeep};
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A whole store: what a backend implements, in a file a part.
-pub trait Store: Shards + Reads + Calendars + Mailboxes + Tokens + Logs + Upkeep {}
+pub trait Store: Shards + Reads + Calendars + Descriptors + Mailboxes + Tokens + Logs + Upkeep {}
 
-impl<T: Shards + Reads + Calendars + Mailboxes + Tokens + Logs + Upkeep> Store for T {}
+impl<T: Shards + Reads + Calendars + Descriptors + Mailboxes + Tokens + Logs + Upkeep> Store for T {}

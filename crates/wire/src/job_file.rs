@@ -28,7 +28,9 @@ pub use policy::{Backoff, Keep, Limits, Misfire, MisfirePolicy, Overlap, Retry, 
 pub use route::{Route, Strategy};
 pub use schedule::{Schedule, Schedules, read_cron};
 pub(crate) use task::NEEDED;
-pub use task::{Accept, Body, Enqueue, Expect, Http, Method, Noop, Process, Status, Task, Tls};
+pub use task::{
+    Accept, Body, Codes, Enqueue, Expect, Grpc, GrpcExpect, Http, Method, Noop, Process, Status, Task, Tls,
+};
 pub use workflow::{Rule, WorkflowDraft, read_workflows};
 
 /// Fields that the server adds to a job. They are accepted in a file and ignored, so that a job that was read

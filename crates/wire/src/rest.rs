@@ -5,6 +5,7 @@
 mod attempt;
 mod checked;
 mod calendar;
+mod descriptor;
 mod cron;
 mod dead_letter;
 mod decide;
@@ -36,6 +37,7 @@ pub use checked::{Checked, Warning};
 pub use cron::{Explained, Occurrence};
 pub use dead_letter::DeadLetter;
 pub use decide::{Action, Chosen, DECIDED_MAX, Decide, Decision, Decisions};
+pub use descriptor::{Descriptor, PutDescriptor, Service};
 pub use graph::{Graph, GraphEdge, GraphNode};
 pub use history::{Line, Resume, Skip, Stats};
 pub use job::{Cursor, Fire, Job, JobState, MADE_HEADER, Made};

@@ -66,6 +66,7 @@ impl Definition {
             }
             Task::Shell(text) => task::check_shell(text, scope),
             Task::Http(http) => http.check_in(scope),
+            Task::Grpc(grpc) => grpc.check_in(scope),
             Task::Queue(queue) => self.check_message(queue, scope),
             Task::Process(process) => {
                 let words = &process.command;

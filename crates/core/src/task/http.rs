@@ -11,13 +11,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::accept::Accept;
-use super::process::{render, template};
+use super::headers::{check_headers, render_headers};
+use super::json::{check_json, render_json};
+use super::process::template;
 use crate::invalid::Invalid;
-use crate::limits::{
-    DURATION_MAX, EXPRESSIONS_MAX, HTTP_BODY_BYTES_MAX, HTTP_HEADER_BYTES_MAX, HTTP_HEADERS_MAX,
-    HTTP_STATUS_RANGES_MAX, HTTP_TIMEOUT, URL_BYTES_MAX,
-};
-use crate::template::{Condition, Scope, Template, Value, Values};
+use crate::limits::{DURATION_MAX, HTTP_BODY_BYTES_MAX, HTTP_STATUS_RANGES_MAX, HTTP_TIMEOUT, URL_BYTES_MAX};
+use crate::template::{Condition, Scope, Template, Values};
 
 /// Redirects followed at most, and by default.
 pub const HTTP_REDIRECTS_MAX: u8 = 5;
@@ -127,21 +126,6 @@ impl Method {
     }
 }
 
-/// Headers that belong to the connection. Those with the prefix `HEADERS_OURS` identify Punctual.
-const HEADERS_REFUSED: [&str; 11] = [
-    "connection",
-    "content-length",
-    "expect",
-    "host",
-    "keep-alive",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
-const HEADERS_OURS: &str = "punctual-";
 /// The header that names the run to a receiver that works on.
 pub const EXECUTION_ID: &str = "execution_id";
 
@@ -164,48 +148,16 @@ impl Http {
     /// `scope` has the variables of its templates.
     pub(crate) fn check_in(&self, scope: &Scope<'_>) -> Result<(), Invalid> {
         check_url("task.http.url", &self.url, scope)?;
-        self.check_headers(scope)?;
+        let names_work = |name: &str| self.accept.is_some() && name == EXECUTION_ID;
+        check_headers("task.http.headers", &self.headers, names_work, scope)?;
         self.check_body(scope)?;
         self.check_expect()?;
-        if self.timeout.is_zero() || self.timeout > DURATION_MAX {
-            return Err(Invalid::new("task.http.timeout", "longer than nothing, and at most ten years"));
-        }
+        check_timeout("task.http.timeout", self.timeout)?;
         if self.redirects > HTTP_REDIRECTS_MAX {
             return Err(Invalid::new("task.http.redirects", format!("at most {HTTP_REDIRECTS_MAX}")));
         }
-        if self.ca.as_ref().is_some_and(|path| !path.starts_with('/') || path.contains('\0')) {
-            return Err(Invalid::new("task.http.tls.ca", "the full path of a file on the worker"));
-        }
+        check_ca("task.http.tls.ca", self.ca.as_deref())?;
         self.check_accept()
-    }
-
-    fn check_headers(&self, scope: &Scope<'_>) -> Result<(), Invalid> {
-        if self.headers.len() > HTTP_HEADERS_MAX {
-            return Err(Invalid::new("task.http.headers", format!("at most {HTTP_HEADERS_MAX} entries")));
-        }
-        let mut seen = std::collections::BTreeSet::new();
-        for (name, value) in &self.headers {
-            let field = format!("task.http.headers.{name}");
-            let lower = name.to_ascii_lowercase();
-            let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-            if name.is_empty() || name.len() > 128 || !name.bytes().all(is_token) {
-                return Err(Invalid::new(
-                    "task.http.headers",
-                    format!("`{}` is no name of a header", short(name)),
-                ));
-            }
-            let names_work = self.accept.is_some() && lower == EXECUTION_ID;
-            if HEADERS_REFUSED.contains(&lower.as_str()) || lower.starts_with(HEADERS_OURS) || names_work {
-                return Err(Invalid::new(field, "is not for jobs to set"));
-            }
-            if !seen.insert(lower) {
-                return Err(Invalid::new(field, "is given twice, in capitals and small letters"));
-            }
-            if template(&field, value, scope)?.is_literal() {
-                check_header(&field, value)?;
-            }
-        }
-        Ok(())
     }
 
     fn check_body(&self, scope: &Scope<'_>) -> Result<(), Invalid> {
@@ -220,7 +172,7 @@ impl Http {
                 Err(Invalid::new("task.http.body", format!("at most {HTTP_BODY_BYTES_MAX} bytes")))
             }
             Some(Body::Text(text)) => template("task.http.body", text, scope).map(|_| ()),
-            Some(Body::Json(text)) => check_strings(parsed(text)?, "task.http.body", scope),
+            Some(Body::Json(text)) => check_json("task.http.body", text, scope).map(|_| ()),
         }
     }
 
@@ -241,34 +193,20 @@ impl Http {
     }
 
     pub fn condition(&self) -> Result<Option<Condition>, Invalid> {
-        let Some(text) = &self.expect.condition else { return Ok(None) };
-        let condition = Condition::parse(text);
-        condition.map(Some).map_err(|error| Invalid::new("task.http.expect.condition", error.in_text(text)))
+        parse_condition("task.http.expect.condition", self.expect.condition.as_deref())
     }
 
     /// The request with every expression evaluated.
     pub fn render(&self, values: &Values) -> Result<Request, Invalid> {
         let url = self.render_url(values)?;
-        let headers = self.headers.iter().map(|(name, value)| {
-            let field = format!("task.http.headers.{name}");
-            let value = render(&field, value, values)?;
-            check_header(&field, &value)?;
-            Ok((name.clone(), value))
-        });
-        let headers = headers.collect::<Result<_, Invalid>>()?;
+        let headers = render_headers("task.http.headers", &self.headers, values)?;
         let body = match &self.body {
             None => None,
             Some(Body::Text(text)) => {
                 let rendered = template("task.http.body", text, &Scope::TASK)?.render(values);
                 Some(rendered.map_err(|error| Invalid::new("task.http.body", error.in_text(text)))?)
             }
-            Some(Body::Json(text)) => {
-                let mut fill = |field: &str, text: &str| {
-                    let value = template(field, text, &Scope::TASK)?.evaluate(values);
-                    value.map_err(|error| Invalid::new(field.to_owned(), error.in_text(text)))
-                };
-                Some(each_string(parsed(text)?, "task.http.body", &mut fill)?.to_string())
-            }
+            Some(Body::Json(text)) => Some(render_json("task.http.body", text, values)?.to_string()),
         };
         if body.as_ref().is_some_and(|body| body.len() > HTTP_BODY_BYTES_MAX) {
             return Err(Invalid::new(
@@ -296,6 +234,25 @@ impl Http {
         }
         Ok(url)
     }
+}
+
+pub(super) fn parse_condition(field: &'static str, text: Option<&str>) -> Result<Option<Condition>, Invalid> {
+    let parse = |text| Condition::parse(text).map_err(|error| Invalid::new(field, error.in_text(text)));
+    text.map(parse).transpose()
+}
+
+pub(super) fn check_timeout(field: &'static str, timeout: Duration) -> Result<(), Invalid> {
+    if timeout.is_zero() || timeout > DURATION_MAX {
+        return Err(Invalid::new(field, "longer than nothing, and at most ten years"));
+    }
+    Ok(())
+}
+
+pub(super) fn check_ca(field: &'static str, path: Option<&str>) -> Result<(), Invalid> {
+    if path.is_some_and(|path| !path.starts_with('/') || path.contains('\0')) {
+        return Err(Invalid::new(field, "the full path of a file on the worker"));
+    }
+    Ok(())
 }
 
 pub(super) fn check_url(field: &'static str, url: &str, scope: &Scope<'_>) -> Result<(), Invalid> {
@@ -341,64 +298,4 @@ pub(super) fn scheme_and_authority(url: &str) -> Option<(&'static str, &str)> {
         begin.eq_ignore_ascii_case(scheme).then_some((scheme, rest))
     })?;
     Some((scheme, rest.split(['/', '?', '#', '\\']).next().unwrap_or_default()))
-}
-
-fn short(name: &str) -> &str {
-    &name[..name.floor_char_boundary(60)]
-}
-
-fn check_header(field: &str, value: &str) -> Result<(), Invalid> {
-    if value.len() > HTTP_HEADER_BYTES_MAX {
-        return Err(Invalid::new(field.to_owned(), format!("at most {HTTP_HEADER_BYTES_MAX} bytes")));
-    }
-    if value.chars().any(|c| c.is_control() && c != '\t') {
-        return Err(Invalid::new(field.to_owned(), "a header is one line without control characters"));
-    }
-    Ok(())
-}
-
-fn parsed(text: &str) -> Result<serde_json::Value, Invalid> {
-    serde_json::from_str(text).map_err(|_| Invalid::new("task.http.body", "is no JSON"))
-}
-
-/// Checks each string of a JSON value as a template.
-pub(crate) fn check_strings(
-    json: serde_json::Value,
-    field: &'static str,
-    scope: &Scope<'_>,
-) -> Result<(), Invalid> {
-    let mut templates = 0;
-    let mut check = |path: &str, text: &str| {
-        templates += usize::from(!template(path, text, scope)?.is_literal());
-        if templates > EXPRESSIONS_MAX {
-            let message = format!("at most {EXPRESSIONS_MAX} texts with expressions in one `{field}`");
-            return Err(Invalid::new(field, message));
-        }
-        Ok(Value::Null)
-    };
-    each_string(json, field, &mut check).map(|_| ())
-}
-
-/// Replaces each string of a JSON value; the keys stay.
-fn each_string(
-    json: serde_json::Value,
-    field: &str,
-    replace: &mut dyn FnMut(&str, &str) -> Result<Value, Invalid>,
-) -> Result<serde_json::Value, Invalid> {
-    Ok(match json {
-        serde_json::Value::String(text) => replace(field, &text)?.to_json(),
-        serde_json::Value::Array(items) => {
-            let items = items.into_iter().enumerate();
-            let items = items.map(|(index, item)| each_string(item, &format!("{field}[{index}]"), replace));
-            items.collect::<Result<serde_json::Value, Invalid>>()?
-        }
-        serde_json::Value::Object(entries) => {
-            let entries = entries.into_iter().map(|(key, value)| {
-                let value = each_string(value, &format!("{field}.{}", short(&key)), replace)?;
-                Ok((key, value))
-            });
-            serde_json::Value::Object(entries.collect::<Result<_, Invalid>>()?)
-        }
-        other => other,
-    })
 }

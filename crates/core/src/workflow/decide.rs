@@ -103,8 +103,7 @@ impl Progress {
     /// From the recorded states, such as after a restart.
     pub fn of(graph: &Graph, states: Vec<State>, is_stopping: bool) -> Progress {
         let is_open = |step: &usize| !states[*step].has_ended();
-        let awaited =
-            graph.nodes().iter().map(|node| node.needs.iter().filter(|step| is_open(*step)).count());
+        let awaited = graph.nodes().iter().map(|node| node.needs.iter().filter(|step| is_open(step)).count());
         let awaited: Vec<usize> = awaited.collect();
         let steps_left = (0..graph.steps()).filter(is_open).count();
         let left = (0..states.len()).filter(is_open).count();
@@ -159,7 +158,7 @@ impl Progress {
     pub fn advance(
         &mut self,
         graph: &Graph,
-        condition: &mut dyn FnMut(usize, &[State]) -> Result<bool, String>,
+        mut condition: impl FnMut(usize, &[State]) -> Result<bool, String>,
     ) -> Vec<(usize, Decision)> {
         let mut decided = Vec::new();
         while let Some(step) = self.next.pop() {

@@ -21,7 +21,7 @@ fn execute(workflow: &Workflow, ends: impl Fn(&str) -> State) -> (Vec<String>, E
     let mut told = Vec::new();
     loop {
         let name = |index: usize| workflow.step(index).unwrap().name.as_str();
-        let mut decided = progress.advance(&graph, &mut |step, states| {
+        let mut decided = progress.advance(&graph, |step, states| {
             let is_needed = |index: &usize| graph.nodes()[step].needs.contains(index);
             let known = |index: usize| Some(index).filter(is_needed).map(|index| known(states[index]));
             let values = workflow.with_steps(Values::of_params("{}"), known);

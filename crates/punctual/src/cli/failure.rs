@@ -147,6 +147,8 @@ fn of_problem(problem: &Problem) -> Failure {
         Code::NoSuchCalendar => {
             failure.hint("`punctual calendar list` shows the calendars of the namespace; `-n` selects another namespace")
         }
+        Code::NoSuchDescriptor => failure
+            .hint("`punctual descriptor list` shows the descriptors of the namespace; `-n` selects another namespace"),
         Code::Unavailable => failure.hint("the outcome is unknown; try again, with the same key if you gave one"),
         Code::Full => failure.hint("free space on the disk of the server, then try again"),
         _ => failure,
@@ -188,6 +190,7 @@ mod tests {
         check(Code::QueueTooLong, Exit::Refused);
         check(Code::NoSuchDeadLetter, Exit::NotFound);
         check(Code::NoSuchCalendar, Exit::NotFound);
+        check(Code::NoSuchDescriptor, Exit::NotFound);
         check(Code::Unauthenticated, Exit::Refused);
         check(Code::Forbidden, Exit::Refused);
         check(Code::NoSuchToken, Exit::NotFound);

@@ -43,7 +43,7 @@ pub(crate) struct Worker {
     /// A label that jobs can select, such as disk=ssd; may be given several times
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
-    /// The kinds of tasks to run: noop, shell, process, http [default: all]
+    /// The kinds of tasks to run: noop, shell, process, http, grpc [default: all]
     #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = kind)]
     allow: Vec<Kind>,
     /// The worker's share of the runs of jobs with `route.strategy: weighted`
@@ -58,7 +58,7 @@ pub(crate) struct Worker {
     /// What to log: error, warn, info, debug or trace, for all or by module [default: info]
     #[arg(long, value_name = "LEVEL", env = "PUNCTUAL_LOG")]
     log: Option<String>,
-    /// A settings file; its `egress` section says which addresses HTTP tasks may call
+    /// A settings file; its `egress` section says which addresses HTTP and gRPC tasks may call
     #[arg(long, value_name = "FILE", env = "PUNCTUAL_CONFIG")]
     config: Option<PathBuf>,
 }

@@ -11,9 +11,9 @@ use punctual_core::limits::{JOB_LABELS_MAX, KEY_BYTES_MAX, PAGE_MAX, SEARCH_BYTE
 use punctual_core::run::Status;
 use punctual_core::schedule::{EXPRESSION_MAX, ZONE_MAX};
 use punctual_wire::rest::{
-    AddToken, Again, Calendar, Checked, Code, Day, DeadLetter, Decide, Decisions, Diff, Explained, Fire,
-    Fires, Job, JobStatistics, LogRecord, MADE_HEADER, NamespaceCounts, NewToken, Node, Overview, Revision,
-    RevisionFile, Run, Skip, Start, Token, Whoami, Why, Worker,
+    AddToken, Again, Calendar, Checked, Code, Day, DeadLetter, Decide, Decisions, Descriptor, Diff,
+    Explained, Fire, Fires, Job, JobStatistics, LogRecord, MADE_HEADER, NamespaceCounts, NewToken, Node,
+    Overview, PutDescriptor, Revision, RevisionFile, Run, Skip, Start, Token, Whoami, Why, Worker,
 };
 use punctual_wire::schema;
 use punctual_wire::text::{Instant, Span};
@@ -27,7 +27,8 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 const ETAG: (&str, &str) = ("ETag", "The revision, for `If-Match`");
 
 pub(super) fn operations() -> Vec<Operation> {
-    let about_jobs = [jobs(), revisions(), calendars(), runs::runs(), runs::live(), dead_letters()];
+    let about_jobs =
+        [jobs(), revisions(), calendars(), descriptors(), runs::runs(), runs::live(), dead_letters()];
     let others = [queues::queues(), queues::messages(), the_rest(), workers(), console()];
     about_jobs.into_iter().chain(others).flatten().collect()
 }
@@ -182,6 +183,36 @@ fn calendars() -> Vec<Operation> {
         .query("to", &schema::date())
         .answers_a_page_of::<Day>()
         .refuses(&[Code::NoSuchCalendar]),
+    ]
+}
+
+fn descriptors() -> Vec<Operation> {
+    const DESCRIPTORS: &str = "/api/v1/namespaces/{namespace}/descriptors";
+    const DESCRIPTOR: &str = "/api/v1/namespaces/{namespace}/descriptors/{name}";
+    const VERSION: (&str, &str) = ("ETag", "The version, for `If-Match`");
+    const REFUSED: [Code; 3] = [Code::NoSuchDescriptor, Code::DescriptorExists, Code::WrongVersion];
+    vec![
+        listing(get(DESCRIPTORS, "list_descriptors", "List the descriptor sets of a namespace, by name"))
+            .query_of::<schema::Name>("after")
+            .answers_a_page_of::<Descriptor>(),
+        expecting(put(DESCRIPTOR, "put_descriptor", "Store the schema of gRPC services, or replace it"))
+            .takes::<PutDescriptor>()
+            .answers::<Descriptor>(201, "It was created")
+            .with(&[VERSION, (MADE_HEADER, "`created`")])
+            .answers::<Descriptor>(200, "It was replaced, or was the same already")
+            .with(&[VERSION, (MADE_HEADER, "`changed` or `unchanged`")])
+            .refuses(&REFUSED),
+        get(DESCRIPTOR, "show_descriptor", "Show a descriptor set with its services")
+            .answers::<Descriptor>(200, "The descriptor set")
+            .with(&[VERSION])
+            .refuses(&[Code::NoSuchDescriptor]),
+        expecting(delete(
+            DESCRIPTOR,
+            "delete_descriptor",
+            "Delete a descriptor set; jobs keep what they carry",
+        ))
+        .answers_nothing("Deleted")
+        .refuses(&REFUSED),
     ]
 }
 

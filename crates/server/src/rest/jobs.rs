@@ -99,6 +99,7 @@ pub(crate) async fn validate(
 ) -> Result<Json<Checked>, Failed> {
     let draft = job_file::read_in(body, &namespace)?;
     let definition = endpoints.handle.with_calendars(&draft.namespace, draft.definition).await?;
+    let definition = endpoints.handle.with_descriptor(&draft.namespace, definition).await?;
     definition.check().map_err(|invalid| Failed(Refusal::Invalid(invalid).into()))?;
     let known = endpoints.handle.reads().job(&draft.namespace, &draft.name).await?;
     let now = endpoints.clock.now();

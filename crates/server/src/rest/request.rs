@@ -261,7 +261,7 @@ pub(crate) fn page_limit(limit: Option<Text<usize>>) -> Result<usize, Failed> {
     }
 }
 
-/// What must be true of a job or a calendar for an edit, from `If-None-Match` and `If-Match`.
+/// What must be true of a job, a calendar or a descriptor for an edit, from `If-None-Match` and `If-Match`.
 #[derive(Debug)]
 pub(crate) struct Expected(pub(crate) Expect);
 
@@ -286,8 +286,10 @@ impl<S: Send + Sync> FromRequestParts<S> for Expected {
             _ => {
                 let message = "If-Match and If-None-Match exclude each other; send one of them";
                 let path = parts.extensions.get::<MatchedPath>();
-                let is_calendar = path.is_some_and(|path| path.as_str().contains("/calendars/"));
-                let code = if is_calendar { Code::WrongVersion } else { Code::WrongRevision };
+                let has_version = path.is_some_and(|path| {
+                    ["/calendars/", "/descriptors/"].iter().any(|part| path.as_str().contains(part))
+                });
+                let code = if has_version { Code::WrongVersion } else { Code::WrongRevision };
                 Err(Problem::new(code, message).about("If-Match").into())
             }
         }

@@ -23,6 +23,7 @@ pub mod keys;
 pub mod runs;
 pub mod listing;
 pub mod calendars;
+pub mod descriptors;
 pub mod admin;
 pub mod mail;
 pub mod messages;
@@ -137,6 +138,10 @@ macro_rules! conformance {
                     no_version_of_a_calendar_comes_twice
                     calendars_are_listed_by_namespace_and_name
                     the_jobs_that_keep_to_a_calendar_are_found;
+                descriptors:
+                    a_descriptor_reads_back_as_it_was_put
+                    a_change_of_an_outdated_descriptor_is_refused
+                    descriptors_are_listed_by_name;
                 admin:
                     the_first_offer_is_agreed_on
                     those_who_offer_at_once_agree
@@ -271,6 +276,7 @@ mod tests {
             include_str!("runs.rs"),
             include_str!("listing.rs"),
             include_str!("calendars.rs"),
+            include_str!("descriptors.rs"),
             include_str!("admin.rs"),
             include_str!("mail.rs"),
             include_str!("messages.rs"),

@@ -14,6 +14,7 @@ mod reads;
 mod queues;
 mod upkeep;
 mod calendars;
+mod descriptors;
 mod membership;
 mod mail;
 

@@ -10,6 +10,7 @@ use punctual_core::log;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::queue::{QueueKey, QueueNumber};
 use punctual_core::schedule::calendar;
+use punctual_core::task::StoredDescriptor;
 
 use super::membership::Standing;
 use crate::{Error, Result, mail, refusal, token};
@@ -27,7 +28,8 @@ pub(super) struct Tables {
     pub(super) timers: BTreeSet<(ShardId, TimerPosition, RowKey)>,
     pub(super) logs: BTreeMap<(RunId, log::ChunkPosition), log::Chunk>,
     pub(super) calendars: BTreeMap<(Namespace, Name), Arc<calendar::Record>>,
-    /// The last version given to any calendar.
+    pub(super) descriptors: BTreeMap<(Namespace, Name), StoredDescriptor>,
+    /// The last version given to any calendar or descriptor set.
     pub(super) calendar_version: u32,
     pub(super) sessions: BTreeMap<SessionId, Standing>,
     /// By recipient and place: when it was sent, and its body.
@@ -62,6 +64,7 @@ impl Tables {
             timers: BTreeSet::new(),
             logs: BTreeMap::new(),
             calendars: BTreeMap::new(),
+            descriptors: BTreeMap::new(),
             calendar_version: 0,
             sessions: BTreeMap::new(),
             mail: BTreeMap::new(),

@@ -38,8 +38,8 @@ async fn get(c: &mut dyn Connection, namespace: &Namespace, name: &Name) -> Resu
     c.one(ask!(queries::GET, namespace.as_str(), name.as_str()), decode::calendar).await
 }
 
-/// Locks out other changes. Returns the last version that any calendar was given.
-async fn lock(c: &mut dyn Connection) -> Result<u32> {
+/// Locks out other changes. Returns the last version that any calendar or descriptor set was given.
+pub(super) async fn lock(c: &mut dyn Connection) -> Result<u32> {
     let last = c.one(ask!(queries::LAST_VERSION), |row| row.number(0)).await?;
     last.ok_or_else(|| Error::Unusable("the row with the last calendar version is missing".to_owned()))
 }

@@ -10,6 +10,7 @@ use punctual_core::log::Chunk;
 use punctual_core::queue::{Message, MessagePosition, Pause, QueueKey, QueueNumber, QueueRecord};
 use punctual_core::run::Run;
 use punctual_core::schedule::calendar::{self, Calendar};
+use punctual_core::task::{Descriptor, StoredDescriptor};
 
 use super::value::Row;
 use crate::definitions::Definitions;
@@ -109,6 +110,22 @@ pub(crate) fn calendar(row: &dyn Row) -> Result<Arc<calendar::Record>> {
         updated_at: row.instant(5)?,
         settled: row.flag(6)?,
     }))
+}
+
+/// Reads namespace, name, version, instant and size.
+pub(crate) fn descriptor(row: &dyn Row) -> Result<Descriptor> {
+    Ok(Descriptor {
+        namespace: row.name(0)?,
+        name: row.name(1)?,
+        version: row.number(2)?,
+        updated_at: row.instant(3)?,
+        bytes: row.number(4)?,
+    })
+}
+
+/// The same, and the set.
+pub(crate) fn stored_descriptor(row: &dyn Row) -> Result<StoredDescriptor> {
+    Ok(StoredDescriptor { about: descriptor(row)?, set: row.bytes(5)?.into() })
 }
 
 pub(crate) fn chunk(run: RunId, row: &dyn Row) -> Result<Chunk> {

@@ -28,6 +28,7 @@ mod namespaces;
 mod last_runs;
 mod counting;
 mod calendars;
+mod descriptors;
 mod mail;
 mod tokens;
 mod sessions;

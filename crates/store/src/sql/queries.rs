@@ -79,6 +79,20 @@ pub(crate) mod calendars {
     pub(crate) const UNSETTLED: &str = include_str!("queries/calendars_unsettled.sql");
 }
 
+pub(crate) mod descriptors {
+    pub(crate) const INSERT: &str = "INSERT INTO descriptors (version, body, bytes, updated_at, namespace, name) \
+         VALUES ($1, $2, $3, $4, $5, $6)";
+    pub(crate) const UPDATE: &str = "UPDATE descriptors SET version = $1, body = $2, bytes = $3, updated_at = $4 \
+         WHERE namespace = $5 AND name = $6";
+    pub(crate) const DELETE: &str = "DELETE FROM descriptors WHERE namespace = $1 AND name = $2";
+    pub(crate) const ABOUT: &str = "SELECT namespace, name, version, updated_at, bytes FROM descriptors \
+         WHERE namespace = $1 AND name = $2";
+    pub(crate) const GET: &str = "SELECT namespace, name, version, updated_at, bytes, body FROM descriptors \
+         WHERE namespace = $1 AND name = $2";
+    pub(crate) const LIST: &str = "SELECT namespace, name, version, updated_at, bytes FROM descriptors \
+         WHERE namespace = $1 AND name > $2 ORDER BY name LIMIT $3";
+}
+
 pub(crate) mod revisions {
     pub(crate) const GET: &str = "SELECT job, revision, made_at, definition, state FROM revisions \
          WHERE {keys job int8, revision int8}";

@@ -10,12 +10,12 @@ use punctual_core::attempt::{Assignment, Order};
 use punctual_core::job::Definition;
 use punctual_core::limits::{CHECKPOINT_BYTES_MAX, DURATION_MAX, GRACE_MAX, KEY_BYTES_MAX, PARAMS_BYTES_MAX};
 use punctual_core::run::{Cause, Part, Trigger};
-use punctual_core::task::Params;
+use punctual_core::task::{CarriedSchema, Params, Task};
 
 use super::Malformed;
 use super::attempt::{attempt, read_attempt, read_instant};
 use super::v1::{self, order::Said};
-use crate::job_file::Task;
+use crate::job_file;
 
 /// Writes orders.
 #[derive(Debug, Default)]
@@ -72,6 +72,7 @@ impl OrderWriter {
             trigger: trigger.into(),
             key: given.key.map(|key| key.as_ref().to_owned()),
             due: given.due.as_millis(),
+            schema: schema_of(&given.definition),
             task: self.task(given.definition),
             params: given.params.0.as_ref().to_owned(),
             lease_ms: millis(given.lease),
@@ -89,12 +90,19 @@ impl OrderWriter {
             Some((known, json)) if Arc::ptr_eq(known, &definition) => json.clone(),
             _ => {
                 // A task is plain data, so serializing it cannot fail.
-                let json = serde_json::to_vec(&Task::of(&definition.task)).unwrap_or_default();
+                let json = serde_json::to_vec(&job_file::Task::of(&definition.task)).unwrap_or_default();
                 self.last = Some((definition, json.clone()));
                 json
             }
         }
     }
+}
+
+/// The schema that a task carries; the JSON of the task has only its name.
+fn schema_of(definition: &Definition) -> Option<v1::Schema> {
+    let Task::Grpc(grpc) = &definition.task else { return None };
+    let carried = grpc.descriptor.as_ref()?.carried.as_ref()?;
+    Some(v1::Schema { version: carried.version, set: carried.set.to_vec() })
 }
 
 fn millis(span: Duration) -> u64 {
@@ -104,8 +112,8 @@ fn millis(span: Duration) -> u64 {
 /// Reads orders.
 #[derive(Debug, Default)]
 pub struct OrderReader {
-    /// The last task as JSON and its parsed form.
-    last: Option<(Vec<u8>, Arc<Definition>)>,
+    /// The last task as JSON, its schema, and its parsed form.
+    last: Option<(Vec<u8>, Option<v1::Schema>, Arc<Definition>)>,
 }
 
 impl OrderReader {
@@ -184,7 +192,7 @@ impl OrderReader {
             key: given.key.map(Arc::from),
             due,
             late_from: due,
-            definition: self.definition(given.task)?,
+            definition: self.definition(given.task, given.schema)?,
             params: Params(given.params.into()),
             checkpoint: given.checkpoint.map(Arc::from),
             attempt_key: given.attempt_key.map(Arc::from),
@@ -195,17 +203,25 @@ impl OrderReader {
         })
     }
 
-    fn definition(&mut self, json: Vec<u8>) -> Result<Arc<Definition>, Malformed> {
-        if let Some((known, definition)) = &self.last
-            && *known == json
+    fn definition(
+        &mut self,
+        json: Vec<u8>,
+        schema: Option<v1::Schema>,
+    ) -> Result<Arc<Definition>, Malformed> {
+        if let Some((known, its_schema, definition)) = &self.last
+            && (known, its_schema) == (&json, &schema)
         {
             return Ok(Arc::clone(definition));
         }
         let malformed = |error: &dyn std::fmt::Display| Malformed::new("task", error.to_string());
-        let task: Task = serde_json::from_slice(&json).map_err(|error| malformed(&error))?;
-        let task = task.into_core().map_err(|error| malformed(&error))?;
+        let task: job_file::Task = serde_json::from_slice(&json).map_err(|error| malformed(&error))?;
+        let mut task = task.into_core().map_err(|error| malformed(&error))?;
+        if let (Task::Grpc(grpc), Some(v1::Schema { version, set })) = (&mut task, &schema) {
+            let carried = CarriedSchema { version: *version, set: set.as_slice().into() };
+            grpc.descriptor.iter_mut().for_each(|named| named.carried = Some(carried.clone()));
+        }
         let definition = Arc::new(Definition::of(task));
-        self.last = Some((json, Arc::clone(&definition)));
+        self.last = Some((json, schema, Arc::clone(&definition)));
         Ok(definition)
     }
 }

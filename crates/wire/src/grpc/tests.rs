@@ -17,7 +17,7 @@ use punctual_core::name::Namespace;
 use punctual_core::progress::Progress;
 use punctual_core::retry::Failed;
 use punctual_core::run::{Cause, Part, Trigger};
-use punctual_core::task::{Kind, Params, Process, Task};
+use punctual_core::task::{CarriedSchema, Grpc, Kind, NamedDescriptor, Params, Process, Task};
 use punctual_core::worker::Announcement;
 
 use super::*;
@@ -70,6 +70,11 @@ fn tasks() -> impl Strategy<Value = Task> {
     prop_oneof![
         Just(Task::Noop),
         ".{1,60}".prop_map(Task::Shell),
+        option::of((any::<u32>(), vec(any::<u8>(), 0..9))).prop_map(|carried| {
+            let carried = carried.map(|(version, set)| CarriedSchema { version, set: set.into() });
+            let descriptor = Some(NamedDescriptor { name: "shop".parse().unwrap(), carried });
+            Task::Grpc(Box::new(Grpc { descriptor, ..Grpc::call("shop:1", "shop.v1.Orders/Settle") }))
+        }),
         "[a-z_][a-z_.]{0,19}".prop_map(|name| Task::Function(name.parse().unwrap())),
         (words, btree_map("[A-Z]{1,8}", ".{0,20}", 0..4), option::of("/[a-z]{1,9}"))
             .prop_map(|(command, env, dir)| Task::Process(Process { command, env, dir })),
@@ -183,7 +188,7 @@ proptest! {
         life: u64,
         slots in 1..=WORKER_SLOTS_MAX,
         labels in btree_map("[a-z]{1,9}", "[a-z0-9]{0,9}", 0..5),
-        kinds in proptest::sample::subsequence(Kind::ALL.to_vec(), 1..=5),
+        kinds in proptest::sample::subsequence(Kind::ALL.to_vec(), 1..=Kind::ALL.len()),
         functions in proptest::collection::btree_set("[a-z_-][a-z_.-]{0,19}", 0..4),
         weight in 1u32..,
         holding in vec(attempts(), 0..20),

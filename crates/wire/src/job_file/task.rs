@@ -1,5 +1,6 @@
 //! `task:`, what a run does.
 
+mod grpc;
 mod http;
 mod queue;
 
@@ -13,11 +14,12 @@ use utoipa::ToSchema;
 use crate::error::Error;
 use crate::schema;
 
+pub use grpc::{Codes, Grpc, GrpcExpect};
 pub use http::{Accept, Body, Expect, Http, Method, Status, Tls};
 pub(super) use http::{OneStatus, OneStatusVisitor, one_code};
 pub use queue::Enqueue;
 
-pub(crate) const NEEDED: &str = "write one of process, shell, http, function, queue or noop: {}";
+pub(crate) const NEEDED: &str = "write one of process, shell, http, grpc, function, queue or noop: {}";
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { shell: \"echo hi\" }")]
@@ -28,6 +30,8 @@ pub struct Task {
     pub shell: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http: Option<Http>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grpc: Option<Grpc>,
     /// A function that a program registered with its embedded node.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Name>)]
@@ -68,6 +72,9 @@ impl Task {
         if let Some(http) = self.http {
             said.push(rule::Task::Http(Box::new(http.into_core()?)));
         }
+        if let Some(grpc) = self.grpc {
+            said.push(rule::Task::Grpc(Box::new(grpc.into_core()?)));
+        }
         said.extend(self.function.map(rule::Task::Function));
         if let Some(queue) = self.queue {
             said.push(rule::Task::Queue(Box::new(queue.into_core()?)));
@@ -76,7 +83,10 @@ impl Task {
         match (said.pop(), said.is_empty()) {
             (Some(task), true) => Ok(task),
             (None, _) => Err(Error::invalid("task", NEEDED)),
-            _ => Err(Error::invalid("task", "only one of process, shell, http, function, queue and noop")),
+            _ => Err(Error::invalid(
+                "task",
+                "only one of process, shell, http, grpc, function, queue and noop",
+            )),
         }
     }
 
@@ -85,6 +95,7 @@ impl Task {
             rule::Task::Noop => Task { noop: Some(Noop {}), ..Task::default() },
             rule::Task::Shell(text) => Task { shell: Some(text.clone()), ..Task::default() },
             rule::Task::Http(http) => Task { http: Some(Http::of(http)), ..Task::default() },
+            rule::Task::Grpc(grpc) => Task { grpc: Some(Grpc::of(grpc)), ..Task::default() },
             rule::Task::Function(name) => Task { function: Some(name.clone()), ..Task::default() },
             rule::Task::Queue(queue) => Task { queue: Some(Enqueue::of(queue)), ..Task::default() },
             rule::Task::Process(process) => {

@@ -172,6 +172,21 @@ fn what_people_write_is_understood() {
             "/task/http",
             r#"{"accept":{"all":"http://a/all","poll":"1m30s"},"method":"PUT","url":"http://a/b"}"#,
         ),
+        (
+            "task: { grpc: { address: 'a:1', method: b.C/D } }",
+            "/task",
+            r#"{"grpc":{"address":"a:1","method":"b.C/D"}}"#,
+        ),
+        (
+            "task: { grpc: { address: 'a:1', method: b.C/D, message: { z: 1, a: '{{ run.id }}' }, timeout: 90s, tls: {} } }",
+            "/task/grpc",
+            r#"{"address":"a:1","message":{"a":"{{ run.id }}","z":1},"method":"b.C/D","timeout":"1m30s","tls":{}}"#,
+        ),
+        (
+            "task: { grpc: { address: 'a:1', method: b.C/D, expect: { status: NOT_FOUND }, metadata: { a: b } } }",
+            "/task/grpc",
+            r#"{"address":"a:1","expect":{"status":["NOT_FOUND"]},"metadata":{"a":"b"},"method":"b.C/D"}"#,
+        ),
         // Parameters: keys in order, so that the same parameters are the same text.
         ("params: { b: 1, a: [true, null, 1.5, x] }", "/params", r#"{"a":[true,null,1.5,"x"],"b":1}"#),
         ("", "/params", "{}"),
@@ -293,6 +308,7 @@ fn every_example_of_the_guides_is_a_job() {
     let guides = [
         include_str!("../../../../docs/guides/templates.md"),
         include_str!("../../../../docs/guides/http-tasks.md"),
+        include_str!("../../../../docs/guides/grpc-tasks.md"),
     ];
     let mut examples = 0;
     for example in guides.iter().flat_map(|guide| guide.split("```yaml\n").skip(1)) {
@@ -300,7 +316,7 @@ fn every_example_of_the_guides_is_a_job() {
         read_one(example);
         examples += 1;
     }
-    assert_eq!(examples, 5);
+    assert_eq!(examples, 9);
 }
 
 #[test]

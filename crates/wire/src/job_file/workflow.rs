@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::policy::words;
-use super::{Enqueue, Http, JsonObject, Noop, Process, Retry, Route, Task, params};
+use super::{Enqueue, Grpc, Http, JsonObject, Noop, Process, Retry, Route, Task, params};
 use crate::error::Error;
 use crate::text::{Span, small};
 use crate::tree::{Key, Node, Value};
@@ -110,6 +110,7 @@ struct StepTask {
     process: Option<Process>,
     shell: Option<String>,
     http: Option<Http>,
+    grpc: Option<Grpc>,
     function: Option<Name>,
     queue: Option<Enqueue>,
     workflow: Option<Box<Workflow>>,
@@ -232,8 +233,8 @@ impl Step {
 
 impl StepTask {
     fn into_core(self) -> Result<rule::Work, Error> {
-        let StepTask { process, shell, http, function, queue, workflow, noop } = self;
-        let task = Task { process, shell, http, function, queue, noop };
+        let StepTask { process, shell, http, grpc, function, queue, workflow, noop } = self;
+        let task = Task { process, shell, http, grpc, function, queue, noop };
         match workflow {
             None => task.into_core().map(rule::Work::Task),
             Some(_) if task != Task::default() => {

@@ -68,6 +68,7 @@ fn command(task: &Task) -> String {
         Task::Process(process) => process.command.join(" "),
         Task::Function(name) => name.as_str().to_owned(),
         Task::Queue(queue) => format!("queue {}", queue.name),
+        Task::Grpc(grpc) => format!("grpc {}", grpc.method),
         other => other.kind().as_str().to_owned(),
     }
 }

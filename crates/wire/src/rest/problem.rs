@@ -92,6 +92,8 @@ codes! {
         "The namespace has no dead letter with this id. `GET …/dead-letters` lists them."
     NoSuchCalendar "no_such_calendar" 404 "No such calendar"
         "The namespace has no calendar of this name. `GET …/calendars` lists its calendars."
+    NoSuchDescriptor "no_such_descriptor" 404 "No such descriptor"
+        "The namespace has no descriptor of this name. `GET …/descriptors` lists its descriptors."
     NoSuchQueue "no_such_queue" 404 "No such queue"
         "The namespace has no queue of this name. A queue is created by its first message, and removed when it was empty and unused for five minutes."
     NoSuchMessage "no_such_message" 404 "No such message"
@@ -116,6 +118,8 @@ codes! {
         "`If-None-Match: *` asks for a new calendar only. Leave it out to edit the one that exists."
     CalendarInUse "calendar_in_use" 409 "A job uses the calendar"
         "`message` names the job. Change or delete that job first."
+    DescriptorExists "descriptor_exists" 409 "The descriptor exists already"
+        "`If-None-Match: *` asks for a new descriptor only. Leave it out to replace the one that exists."
     WrongState "wrong_state" 409 "The run is in another state"
         "The run's state does not allow this request. Read the run again; `message` names its state."
     NotADeadLetter "not_a_dead_letter" 409 "The run is not a dead letter"
@@ -132,8 +136,8 @@ codes! {
         "The key belongs to a run that is no longer kept. That request was carried out; use a new key for a new request."
     WrongRevision "wrong_revision" 412 "The job has another revision"
         "The job was edited since it was read. Read it again and repeat the edit."
-    WrongVersion "wrong_version" 412 "The calendar has another version"
-        "The calendar was edited since it was read. Read it again and repeat the edit."
+    WrongVersion "wrong_version" 412 "It has another version"
+        "The calendar or the descriptor was edited since it was read. Read it again and repeat the edit."
     BodyTooLarge "body_too_large" 413 "The body is too large"
         "`docs/reference/limits.md` lists the limits. Send a smaller body on a new connection; this one is closed."
     AddressTooLong "address_too_long" 414 "The address is too long"
@@ -238,6 +242,8 @@ impl From<Refusal> for Problem {
             Refusal::NoSuchRun(_) => Code::NoSuchRun,
             Refusal::NoSuchCalendar { .. } => Code::NoSuchCalendar,
             Refusal::CalendarExists(_) => Code::CalendarExists,
+            Refusal::NoSuchDescriptor { .. } => Code::NoSuchDescriptor,
+            Refusal::DescriptorExists(_) => Code::DescriptorExists,
             Refusal::WrongVersion { .. } => Code::WrongVersion,
             Refusal::CalendarInUse { .. } => Code::CalendarInUse,
             Refusal::NotADeadLetter(_) => Code::NotADeadLetter,

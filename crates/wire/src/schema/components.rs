@@ -22,7 +22,7 @@ const CALENDAR_BODY: &str = "CalendarBody";
 const JOB_PATCH: &str = "JobPatch";
 
 /// Minimums and maximums of fields: schema, field, rule, value.
-pub(super) const BOUNDS: [(&str, &str, &str, usize); 57] = [
+pub(super) const BOUNDS: [(&str, &str, &str, usize); 61] = [
     ("JobFile", "description", "maxLength", limits::DESCRIPTION_BYTES_MAX),
     ("JobFile", "labels", "maxProperties", limits::JOB_LABELS_MAX),
     ("JobFile", "search", "maxItems", limits::SEARCH_PARAMS_MAX),
@@ -54,6 +54,10 @@ pub(super) const BOUNDS: [(&str, &str, &str, usize); 57] = [
     ("Expect", "body", "minLength", 1),
     ("Expect", "body", "maxLength", limits::HTTP_BODY_BYTES_MAX),
     ("Expect", "condition", "maxLength", limits::EXPRESSION_BYTES_MAX),
+    ("Grpc", "address", "maxLength", limits::URL_BYTES_MAX),
+    ("Grpc", "method", "maxLength", limits::GRPC_METHOD_BYTES_MAX),
+    ("Grpc", "metadata", "maxProperties", limits::HTTP_HEADERS_MAX),
+    ("GrpcExpect", "condition", "maxLength", limits::EXPRESSION_BYTES_MAX),
     ("CalendarFile", "description", "maxLength", limits::DESCRIPTION_BYTES_MAX),
     ("CalendarFile", "include", "maxItems", ENTRIES_MAX),
     ("CalendarFile", "exclude", "maxItems", ENTRIES_MAX),
@@ -136,9 +140,14 @@ impl Components {
         });
         self.exactly_one("Decide", |field| matches!(field, "ids" | "job"));
         self.exactly_one("AddMessage", |field| matches!(field, "body" | "body_base64"));
-        for (schema, field) in
-            [("Submit", "task"), ("Process", "command"), ("Http", "url"), ("Enqueue", "name")]
-        {
+        for (schema, field) in [
+            ("Submit", "task"),
+            ("Process", "command"),
+            ("Http", "url"),
+            ("Grpc", "address"),
+            ("Grpc", "method"),
+            ("Enqueue", "name"),
+        ] {
             if let Some(schema) = self.0.get_mut(schema) {
                 need(schema, field);
             }
@@ -232,7 +241,11 @@ fn without_widths(schema: &mut Value) {
 
 /// Makes a field required.
 fn need(schema: &mut Value, field: &str) {
-    schema["required"] = json!([field]);
+    match schema["required"].as_array_mut() {
+        Some(needed) if needed.iter().any(|one| one == field) => {}
+        Some(needed) => needed.push(json!(field)),
+        None => schema["required"] = json!([field]),
+    }
     schema["properties"][field] = said(&schema["properties"][field]);
 }
 

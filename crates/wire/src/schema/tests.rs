@@ -43,6 +43,7 @@ fn all() -> Value {
     components.reference::<Take>();
     components.reference::<Way>();
     components.reference::<AddToken>();
+    components.reference::<crate::rest::PutDescriptor>();
     components.reference::<NewToken>();
     components.reference::<Token>();
     components.reference::<Problem>();
@@ -88,6 +89,13 @@ fn what_is_structurally_good_or_bad_is_so_to_the_reader_and_to_the_schema() {
         json!({ "task": { "http": {
             "url": "http://example.com/a", "accept": { "poll": "1s", "all": "http://example.com/all" }
         } } }),
+        json!({ "task": { "grpc": { "address": "orders:50051", "method": "orders.v1.Orders/Settle" } } }),
+        json!({ "task": { "grpc": {
+            "address": "[::1]:50051", "method": "Orders/Settle", "message": { "day": "{{ due | date }}", "n": [1] },
+            "metadata": { "authorization": "Bearer a" }, "timeout": "5s", "tls": { "ca": "/ca.pem" }, "descriptor": "orders",
+            "expect": { "status": ["OK", "NOT_FOUND"], "condition": "json.ok" }
+        } } }),
+        json!({ "task": { "grpc": { "address": "orders:50051", "method": "a.B/C", "tls": {}, "expect": { "status": "OK" } } } }),
         json!({ "task": { "queue": { "name": "orders" } } }),
         json!({ "task": { "queue": {
             "name": "any text", "body": "{{ params.a }}", "delay": "1s", "retry": "0s", "ttl": "1h", "priority": 9
@@ -143,6 +151,13 @@ fn what_is_structurally_good_or_bad_is_so_to_the_reader_and_to_the_schema() {
         json!({ "task": { "http": { "url": "http://example.com/", "expect": { "status": 600 } } } }),
         json!({ "task": { "http": { "url": "http://example.com/", "expect": { "staus": 200 } } } }),
         json!({ "task": { "http": { "url": "http://example.com/" }, "noop": {} } }),
+        json!({ "task": { "grpc": {} } }),
+        json!({ "task": { "grpc": { "address": "orders:50051" } } }),
+        json!({ "task": { "grpc": { "method": "a.B/C" } } }),
+        json!({ "task": { "grpc": { "address": "orders:50051", "method": "a.B/C", "message": "{}" } } }),
+        json!({ "task": { "grpc": { "address": "orders:50051", "method": "a.B/C", "expect": { "status": "ok" } } } }),
+        json!({ "task": { "grpc": { "address": "orders:50051", "method": "a.B/C", "expect": { "status": [] } } } }),
+        json!({ "task": { "grpc": { "address": "orders:50051", "method": "a.B/C", "expect": { "body": "a" } } } }),
         json!({ "task": { "queue": {} } }),
         json!({ "task": { "queue": { "name": "" } } }),
         json!({ "task": { "queue": "orders" } }),
@@ -205,6 +220,8 @@ fn every_field_that_is_read_is_described_and_no_other() {
     check_fields::<job_file::Expect>();
     check_fields::<job_file::Tls>();
     check_fields::<job_file::Accept>();
+    check_fields::<job_file::Grpc>();
+    check_fields::<job_file::GrpcExpect>();
     check_fields::<job_file::Retry>();
     check_fields::<job_file::Misfire>();
     check_fields::<job_file::Limits>();
@@ -222,6 +239,7 @@ fn every_field_that_is_read_is_described_and_no_other() {
     check_fields::<Take>();
     check_fields::<Way>();
     check_fields::<calendar_file::CalendarFile>();
+    check_fields::<crate::rest::PutDescriptor>();
 }
 
 #[test]

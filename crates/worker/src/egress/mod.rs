@@ -1,4 +1,4 @@
-//! Decides which addresses an HTTP task may call.
+//! Decides which addresses an HTTP or gRPC task may call.
 //!
 //! The author of a job chooses a URL, and the request is sent from inside the network: unchecked, a job could read
 //! cloud metadata, another department's service, or our own API. Therefore the address is checked, not the name in the

@@ -1,13 +1,16 @@
 //! Executes tasks: one file per kind.
 //!
-//! `http` calls a URL, `function` a registered function of this program. `shell` and `process` start a program
+//! `http` calls a URL, `grpc` a method of a server, `function` a registered function of this program. `shell` and `process` start a program
 //! (`launch`), under a guardian or at least in its own process group (`program`, `group`), read its output (`output`),
 //! and end it when asked. Every failure here, including a panic, becomes an outcome.
 
 mod shell;
 mod process;
 mod http;
+mod grpc;
 mod function;
+mod ended;
+mod failure;
 mod launch;
 mod program;
 mod reports;
@@ -139,6 +142,7 @@ async fn dispatch(attempt: Attempt, host: &Host) -> Ending {
             }
         }
         Task::Http(http) => http::execute(http, attempt, host).await,
+        Task::Grpc(grpc) => grpc::execute(grpc, attempt, host).await,
         Task::Function(name) => function::execute(name, attempt, host).await,
         Task::Queue(_) => {
             let message =

@@ -57,6 +57,20 @@ pub(super) async fn read(
     }
 }
 
+/// Writes a text into the log.
+pub(super) async fn write(text: &[u8], transcript: &Transcript) {
+    let (mut chunk, mut lines) = (Vec::new(), Lines::default());
+    for part in text.chunks(CHUNK_BYTES_MAX / 4) {
+        transcript.left_out(lines.add(part, &mut chunk));
+        if chunk.len() > CHUNK_BYTES_MAX / 2 {
+            transcript.output(Stream::Out, std::mem::take(&mut chunk)).await;
+        }
+    }
+    if !chunk.is_empty() {
+        transcript.output(Stream::Out, chunk).await;
+    }
+}
+
 /// The last bytes of a stream.
 #[derive(Debug)]
 pub(super) struct Tail {

@@ -18,7 +18,7 @@ use crate::http::{Server, outcome_through, task};
 
 /// Answers from a list, one answer a question, and counts.
 #[derive(Debug)]
-struct Scripted {
+pub(crate) struct Scripted {
     answers: Mutex<Vec<&'static str>>,
     asked: AtomicUsize,
 }
@@ -34,7 +34,7 @@ impl Resolver for Scripted {
     }
 }
 
-fn scripted(answers: &[&'static str]) -> Arc<Scripted> {
+pub(crate) fn scripted(answers: &[&'static str]) -> Arc<Scripted> {
     let answers = answers.iter().rev().copied().collect();
     Arc::new(Scripted { answers: Mutex::new(answers), asked: AtomicUsize::new(0) })
 }

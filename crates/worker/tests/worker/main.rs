@@ -13,6 +13,9 @@ mod endings;
 mod templates;
 mod http;
 mod accept;
+mod grpc;
+#[path = "../../../../tests/src/shop.rs"]
+pub mod shop;
 mod functions;
 mod egress;
 mod alone;

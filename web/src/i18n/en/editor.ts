@@ -67,6 +67,7 @@ export const editor = {
   url: 'Address',
   method: 'Method',
   headers: 'Headers',
+  metadata: 'Metadata',
   body: 'Body',
   requestTimeout: 'Timeout of the request',
   status: 'Expected status',

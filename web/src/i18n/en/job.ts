@@ -100,6 +100,7 @@ export const job = {
     shell: 'Shell command',
     process: 'Program',
     http: 'HTTP request',
+    grpc: 'gRPC call',
     queue: 'Message to a queue',
     function: 'Function of an embedded node',
     noop: 'Does nothing',

@@ -69,6 +69,7 @@ export const editor = {
   url: '地址',
   method: '方法',
   headers: '请求头',
+  metadata: '元数据',
   body: '正文',
   requestTimeout: '请求超时',
   status: '期望的状态码',

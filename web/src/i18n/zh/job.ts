@@ -99,6 +99,7 @@ export const job = {
     shell: 'Shell 命令',
     process: '程序',
     http: 'HTTP 请求',
+    grpc: 'gRPC 调用',
     queue: '发送消息到队列',
     function: '嵌入节点的函数',
     noop: '不做任何事',

@@ -93,7 +93,7 @@ impl Execution<'_> {
             }
             let is_stopped = self.stop.is_some_and(|stop| stop <= ends);
             let mut early = Vec::new();
-            let now = progress.advance(graph, &mut |step, states| {
+            let now = progress.advance(graph, |step, states| {
                 let needs = &graph.nodes()[step].needs;
                 early.extend(needs.iter().copied().filter(|needed| !states[*needed].has_ended()));
                 self.drawn[step].condition.clone()

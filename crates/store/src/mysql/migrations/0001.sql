@@ -172,7 +172,18 @@ CREATE TABLE IF NOT EXISTS calendars (
     KEY calendars_unsettled (settled, namespace, name)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- The last version that any calendar was given. One row: no version is given twice, even after a delete.
+-- A descriptor set is the schema of gRPC services; `bytes` is its size.
+CREATE TABLE IF NOT EXISTS descriptors (
+    namespace  VARCHAR(128) NOT NULL,
+    name       VARCHAR(128) NOT NULL,
+    version    BIGINT       NOT NULL,
+    updated_at BIGINT       NOT NULL,
+    bytes      BIGINT       NOT NULL,
+    body       LONGBLOB     NOT NULL,
+    PRIMARY KEY (namespace, name)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- The last version that any calendar or descriptor set was given. One row: no version is given twice, even after a delete.
 CREATE TABLE IF NOT EXISTS calendar_versions (
     one  TINYINT NOT NULL PRIMARY KEY,
     last BIGINT  NOT NULL

@@ -159,8 +159,19 @@ CREATE TABLE calendars (
 );
 CREATE INDEX calendars_unsettled ON calendars (namespace, name) WHERE settled = 0;
 
--- The last version that any calendar was given. One row: no version is given twice, even after a delete. Every
--- change of a calendar locks it.
+-- A descriptor set is the schema of gRPC services; `bytes` is its size.
+CREATE TABLE descriptors (
+    namespace  text COLLATE "C" NOT NULL,
+    name       text COLLATE "C" NOT NULL,
+    version    int8 NOT NULL,
+    updated_at int8 NOT NULL,
+    bytes      int8 NOT NULL,
+    body       bytea NOT NULL,
+    PRIMARY KEY (namespace, name)
+);
+
+-- The last version that any calendar or descriptor set was given. One row: no version is given twice, even after a
+-- delete. Every change of a calendar or descriptor set locks it.
 CREATE TABLE calendar_versions (
     one  int2 PRIMARY KEY CHECK (one = 1),
     last int8 NOT NULL

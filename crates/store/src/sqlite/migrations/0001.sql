@@ -158,7 +158,18 @@ CREATE TABLE calendars (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX calendars_unsettled ON calendars (namespace, name) WHERE settled = 0;
 
--- The last version that any calendar was given, in one row: no version is given twice, even after a delete.
+-- A descriptor set is the schema of gRPC services; `bytes` is its size.
+CREATE TABLE descriptors (
+    namespace  TEXT    NOT NULL,
+    name       TEXT    NOT NULL,
+    version    INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    bytes      INTEGER NOT NULL,
+    body       BLOB    NOT NULL,
+    PRIMARY KEY (namespace, name)
+) STRICT;
+
+-- The last version that any calendar or descriptor set was given, in one row: no version is given twice, even after a delete.
 CREATE TABLE calendar_versions (
     one  INTEGER PRIMARY KEY CHECK (one = 1),
     last INTEGER NOT NULL

@@ -16,7 +16,7 @@ use punctual_core::retry::{Backoff, Retry};
 use punctual_core::run::{Event, Origin, Run, Status, Trigger};
 use punctual_core::schedule::calendar::{Calendar, Days, Weekday};
 use punctual_core::schedule::{Schedule, ScheduleCalendar, Weekdays, When};
-use punctual_core::task::{Body, Enqueue, Http, Params, Process, Task};
+use punctual_core::task::{Body, Enqueue, Grpc, Http, Params, Process, Task};
 
 use super::*;
 
@@ -101,6 +101,7 @@ fn tasks() -> Vec<Task> {
         Task::Shell("echo hi".to_owned()),
         Task::Process(process),
         Task::Http(Box::new(http)),
+        Task::Grpc(Box::new(Grpc::call("orders:50051", "orders.v1.Orders/Settle"))),
     ]
 }
 
@@ -301,6 +302,8 @@ fn refusals() -> Vec<Refusal> {
         Refusal::WrongRevision { name: name.clone(), expected: 1, actual: 2 },
         Refusal::NoSuchCalendar { namespace, name: name.clone() },
         Refusal::CalendarExists(name.clone()),
+        Refusal::NoSuchDescriptor { namespace: Namespace::default(), name: name.clone() },
+        Refusal::DescriptorExists(name.clone()),
         Refusal::WrongVersion { name: name.clone(), expected: 1, actual: 2 },
         Refusal::CalendarInUse { calendar: name.clone(), job: name },
         Refusal::WrongState { run: RUN, status: Status::TimedOut, hint: "it has ended already".into() },
@@ -318,6 +321,8 @@ named! { refusal_names: Refusal =>
     Refusal::WrongRevision { .. } => "wrong revision",
     Refusal::NoSuchCalendar { .. } => "no such calendar",
     Refusal::CalendarExists(_) => "calendar exists",
+    Refusal::NoSuchDescriptor { .. } => "no such descriptor",
+    Refusal::DescriptorExists(_) => "descriptor exists",
     Refusal::WrongVersion { .. } => "wrong version",
     Refusal::CalendarInUse { .. } => "calendar in use",
     Refusal::WrongState { .. } => "wrong state",

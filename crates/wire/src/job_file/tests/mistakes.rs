@@ -27,7 +27,7 @@ fn a_mistake_is_named_with_its_field_its_place_and_the_way_out() {
              after_finish, at, manual, jitter, start, end, max_runs, calendar"
                 .into(),
         ),
-        ("task: { kubernetes: {} }", "line 2, column 9: task.kubernetes: unknown field; known are process, shell, http, function, queue, noop".into()),
+        ("task: { kubernetes: {} }", "line 2, column 9: task.kubernetes: unknown field; known are process, shell, http, grpc, function, queue, noop".into()),
         ("task: { noop: { a: 1 } }", "line 2, column 17: task.noop.a: unknown field; this map must be empty".into()),
         ("retry: { atempts: 3 }", "line 3, column 10: retry.atempts: unknown field; did you mean `attempts`?".into()),
         // Schedules.
@@ -71,10 +71,10 @@ fn a_mistake_is_named_with_its_field_its_place_and_the_way_out() {
         ("schedule: { every: 1s, max_runs: 1.5 }", "line 3, column 34: schedule.max_runs: expected a whole number, not negative, found the number 1.5".into()),
         ("schedule: { manual: yes }", "line 3, column 21: schedule.manual: expected true or false, found `yes`".into()),
         // Tasks.
-        ("task: {}", "line 2, column 7: task: write one of process, shell, http, function, queue or noop: {}".into()),
-        ("task:", "line 2, column 5: task: write one of process, shell, http, function, queue or noop: {}".into()),
+        ("task: {}", "line 2, column 7: task: write one of process, shell, http, grpc, function, queue or noop: {}".into()),
+        ("task:", "line 2, column 5: task: write one of process, shell, http, grpc, function, queue or noop: {}".into()),
         ("task: echo hi", "line 2, column 7: task: expected a map like { shell: \"echo hi\" }, found `echo hi`".into()),
-        ("task: { shell: a, noop: {} }", "line 2, column 7: task: only one of process, shell, http, function, queue and noop".into()),
+        ("task: { shell: a, noop: {} }", "line 2, column 7: task: only one of process, shell, http, grpc, function, queue and noop".into()),
         ("task: { shell: '  ' }", "line 2, column 16: task.shell: the command is empty".into()),
         ("task: { shell: [echo, hi] }", "line 2, column 16: task.shell: expected a string, found a list".into()),
         ("task: { process: ./a }", "line 2, column 18: task.process: expected a map like { command: [\"./settle\", \"--day\"] }, found `./a`".into()),
@@ -102,6 +102,10 @@ fn a_mistake_is_named_with_its_field_its_place_and_the_way_out() {
         ("task: { queue: { name: a, ttl: 5s, delay: 5s } }", "line 2, column 43: task.queue.delay: shorter than the message's life (`ttl`, else the job's `timeout`, else 24h): it would never be delivered".into()),
         ("task: { queue: { name: a, body: '{{ b }}' } }", "line 2, column 33: task.queue.body: unknown variable `b`; known are params, due, started, run, job, shard, checkpoint (column 4 of the text)".into()),
         ("task: { queue: { name: a } }\nroute: { strategy: broadcast }", "line 3, column 8: route: a message goes to the consumers of its queue, not to a worker; leave it out".into()),
+        ("task: { grpc: { method: a.B/C } }", "line 2, column 15: task.grpc.address: is missing; write the host and the port of the server".into()),
+        ("task: { grpc: { address: 'a:1' } }", "line 2, column 15: task.grpc.method: is missing; write the method to call, such as orders.v1.Orders/Settle".into()),
+        ("task: { grpc: { address: a, method: a.B/C } }", "line 2, column 26: task.grpc.address: a host and a port, such as orders.internal:50051; write `tls: {}` beside it for TLS".into()),
+        ("task: { grpc: { address: 'a:1', method: a.B/C, message: { a: ['{{ nobody }}'] } } }", "line 2, column 63: task.grpc.message.a[0]: unknown variable `nobody`; known are params, due, started, run, job, shard, checkpoint (column 4 of the text)".into()),
         ("task: { http: {} }", "line 2, column 15: task.http.url: is missing; write the URL to call".into()),
         ("task: { http: http://a }", "line 2, column 15: task.http: expected a map like { url: \"https://example.com/\" }, found `http://a`".into()),
         ("task: { http: { url: ftp://a } }", "line 2, column 22: task.http.url: begins with http:// or https://".into()),

@@ -5,8 +5,7 @@
 
 use std::sync::Arc;
 
-use punctual_core::attempt::{Assignment, End, Outcome, Report};
-use punctual_core::limits::{ERROR_BYTES_MAX, OUTPUT_BYTES_MAX};
+use punctual_core::attempt::{Assignment, Report};
 use punctual_core::progress::Progress;
 use punctual_core::retry::Failed;
 use punctual_core::run::Cause;
@@ -15,7 +14,7 @@ use punctual_core::task::{Accept, Http, Method, Request};
 use punctual_core::template::Values;
 use tokio::time::timeout;
 
-use super::super::output::cut_end;
+use super::super::ended::Ended;
 use super::super::{Attempt, Ending, Host, fail, stop_asked};
 use super::answer::Answer;
 use super::poll::Poller;
@@ -43,19 +42,7 @@ pub(super) async fn execute(http: &Http, accept: &Accept, attempt: Attempt, host
         stop = stop_asked(&mut stop) => (work.stop(stop).await, Some(stop)),
         end = work.follow(poller, values) => (end, None),
     };
-    if let Some(error) = &end.error {
-        transcript.note(error).await;
-    }
-    transcript.close().await;
-    let outcome = Outcome {
-        end: if end.error.is_none() { End::Succeeded } else { End::Failed },
-        started_at,
-        exit_code: None,
-        output: cut_end(end.output, OUTPUT_BYTES_MAX).into(),
-        error: cut_end(end.error.unwrap_or_default(), ERROR_BYTES_MAX).into(),
-        failed: end.failed,
-    };
-    Ending { outcome, stopped }
+    end.close(&transcript, started_at, stopped).await
 }
 
 struct Work<'a> {
@@ -64,20 +51,6 @@ struct Work<'a> {
     assignment: &'a Assignment,
     host: &'a Host,
     transcript: &'a Transcript,
-}
-
-/// How the work ended.
-struct Ended {
-    output: String,
-    /// `None` means that it succeeded.
-    error: Option<String>,
-    failed: Failed,
-}
-
-impl Ended {
-    fn failed(error: String, failed: Failed) -> Ended {
-        Ended { output: String::new(), error: Some(error), failed }
-    }
 }
 
 impl Work<'_> {

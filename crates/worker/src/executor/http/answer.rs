@@ -5,7 +5,7 @@ use std::time::Duration;
 use punctual_core::limits::{HTTP_RESPONSE_BYTES_MAX, OUTPUT_BYTES_MAX};
 use punctual_core::log::{CHUNK_BYTES_MAX, Stream};
 use punctual_core::task::Http;
-use punctual_core::template::{Value, Values};
+use punctual_core::template::{self, Value, Values};
 use reqwest::header::HeaderMap;
 use reqwest::{Response, StatusCode};
 use tokio::time::{Instant, sleep_until};
@@ -103,28 +103,18 @@ impl Answer {
                 self.first_line()
             ));
         }
-        let Some(condition) = http.condition().map_err(|invalid| invalid.to_string())? else { return Ok(()) };
-        let written = http.expect.condition.as_deref().unwrap_or_default();
-        let written = cut_end(written.to_owned(), ECHO_BYTES_MAX);
-        match condition.holds(&self.values(values, &text)) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(format!("the condition `{written}` does not hold{}", self.first_line())),
-            Err(error) => {
-                Err(format!("the condition `{written}` cannot be told: {error}{}", self.cut_hint()))
-            }
-        }
+        let condition = Condition {
+            rule: http.condition().map_err(|invalid| invalid.to_string())?,
+            written: http.expect.condition.as_deref(),
+        };
+        condition.check(&self.values(values, &text), self.cut_hint(), &self.first_line())
     }
 
     fn values(&self, values: Values, text: &str) -> Values {
-        let headers = self.headers.keys().map(|name| {
-            let all = self.headers.get_all(name).iter();
-            let all: Vec<_> = all.map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
-            (name.as_str().to_owned(), Value::text(all.join(", ")))
-        });
         let status = self.status.map_or(0, |status| status.as_u16());
         values
             .with("status", Value::Int(status.into()))
-            .with("headers", Value::Map(std::sync::Arc::new(headers.collect())))
+            .with("headers", header_values(&self.headers))
             .with("json", Value::from_json(text).unwrap_or(Value::Null))
             .with("body", Value::text(text))
     }
@@ -135,15 +125,55 @@ impl Answer {
 
     /// The first line of the body: it often describes the failure.
     fn first_line(&self) -> String {
-        let text = String::from_utf8_lossy(&self.body[..self.body.len().min(4 * ECHO_BYTES_MAX)]);
-        match text.lines().map(str::trim).find(|line| !line.is_empty()) {
-            Some(line) => format!(": {}", cut_end(line.to_owned(), ECHO_BYTES_MAX)),
-            None => String::new(),
-        }
+        first_line(&self.body)
     }
 
     pub(super) fn into_output(self) -> String {
         let text = String::from_utf8_lossy(&self.body);
         cut_end(text.trim_end_matches(['\n', '\r']).to_owned(), OUTPUT_BYTES_MAX)
     }
+}
+
+/// The first line of an answer, to follow an error.
+pub(in crate::executor) fn first_line(answer: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&answer[..answer.len().min(4 * ECHO_BYTES_MAX)]);
+    match text.lines().map(str::trim).find(|line| !line.is_empty()) {
+        Some(line) => format!(": {}", cut_end(line.to_owned(), ECHO_BYTES_MAX)),
+        None => String::new(),
+    }
+}
+
+/// What a task expects of an answer, beyond its status.
+pub(in crate::executor) struct Condition<'a> {
+    /// `None` means nothing.
+    pub(in crate::executor) rule: Option<template::Condition>,
+    pub(in crate::executor) written: Option<&'a str>,
+}
+
+impl Condition<'_> {
+    /// The error says why it does not hold, followed by the beginning of the answer.
+    pub(in crate::executor) fn check(
+        self,
+        values: &Values,
+        hint: &str,
+        beginning: &str,
+    ) -> Result<(), String> {
+        let Some(rule) = self.rule else { return Ok(()) };
+        let written = cut_end(self.written.unwrap_or_default().to_owned(), ECHO_BYTES_MAX);
+        match rule.holds(values) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(format!("the condition `{written}` does not hold{beginning}")),
+            Err(error) => Err(format!("the condition `{written}` cannot be told: {error}{hint}")),
+        }
+    }
+}
+
+/// Headers for a condition. Those that are there more than once are joined.
+pub(in crate::executor) fn header_values(headers: &HeaderMap) -> Value {
+    let headers = headers.keys().map(|name| {
+        let all = headers.get_all(name).iter();
+        let all: Vec<_> = all.map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
+        (name.as_str().to_owned(), Value::text(all.join(", ")))
+    });
+    Value::Map(std::sync::Arc::new(headers.collect()))
 }

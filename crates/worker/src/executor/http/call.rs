@@ -3,6 +3,8 @@
 //! Redirects are followed here and not by the client, because each is a new call: its address is checked again, and the
 //! job's headers are meant only for the origin that the job named.
 
+use std::collections::BTreeMap;
+
 use punctual_core::attempt::Assignment;
 use punctual_core::task::{Body, EXECUTION_ID, Http, Method, Request};
 use punctual_wire::rest::ATTEMPT_KEY_HEADER;
@@ -10,11 +12,14 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION
 use reqwest::{Response, StatusCode, Url};
 
 use super::client::{Clients, to_port};
-use super::failure::explain;
+use crate::executor::failure::explain;
 use crate::log::Transcript;
 
 /// Headers that may be sent to another origin: they contain no credentials.
 const CARRIED: [&str; 4] = ["accept", "accept-language", "content-language", "content-type"];
+
+/// The field that the job sets headers in.
+pub(super) const HEADERS: &str = "task.http.headers";
 
 /// One call in a chain of redirects.
 struct Hop {
@@ -47,7 +52,7 @@ pub(super) async fn call(
 }
 
 fn first(http: &Http, request: Request, assignment: &Assignment) -> Result<Hop, String> {
-    let (url, mut headers) = (parse(&request.url)?, headers(&request)?);
+    let (url, mut headers) = (parse(&request.url)?, headers(HEADERS, &request.headers)?);
     let kind = match &http.body {
         Some(Body::Json(_)) => Some("application/json"),
         Some(Body::Text(_)) => Some("text/plain; charset=utf-8"),
@@ -65,10 +70,13 @@ pub(super) fn parse(url: &str) -> Result<Url, String> {
 }
 
 /// The headers that the job sets.
-pub(super) fn headers(request: &Request) -> Result<HeaderMap, String> {
-    let headers = request.headers.iter().map(|(name, value)| {
+pub(in crate::executor) fn headers(
+    field: &str,
+    headers: &BTreeMap<String, String>,
+) -> Result<HeaderMap, String> {
+    let headers = headers.iter().map(|(name, value)| {
         let header = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(value).ok());
-        header.ok_or_else(|| format!("task.http.headers.{name}: cannot be sent"))
+        header.ok_or_else(|| format!("{field}.{name}: cannot be sent"))
     });
     headers.collect()
 }
@@ -138,7 +146,7 @@ async fn send(
 }
 
 /// The headers that every request of a run has.
-pub(super) fn of_run(assignment: &Assignment) -> HeaderMap {
+pub(in crate::executor) fn of_run(assignment: &Assignment) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let said = [
         ("punctual-run-id", assignment.run.to_string()),

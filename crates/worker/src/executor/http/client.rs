@@ -9,9 +9,10 @@ use tokio::sync::OnceCell;
 
 use super::poll::Polls;
 use crate::egress::{Egress, Refused};
+use crate::executor::failure::innermost;
 
 /// Connect timeout; the rest of the task's timeout is for the response.
-const CONNECT_MAX: Duration = Duration::from_secs(10);
+pub(in crate::executor) const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 tokio::task_local! {
     /// The port of the current call: the client resolves names without passing the port.
@@ -32,7 +33,7 @@ impl Clients {
         Clients { egress, plain: OnceCell::new(), secure: OnceCell::new(), polls: Polls::default() }
     }
 
-    pub(super) fn egress(&self) -> &Egress {
+    pub(in crate::executor) fn egress(&self) -> &Arc<Egress> {
         &self.egress
     }
 
@@ -69,10 +70,17 @@ enum Trust {
 }
 
 async fn certificates(path: &str) -> Result<Vec<Certificate>, String> {
-    let bytes =
-        tokio::fs::read(path).await.map_err(|error| format!("cannot read task.http.tls.ca: {error}"))?;
+    Ok(read_ca("task.http.tls.ca", path).await?.1)
+}
+
+/// The certificates in a PEM file of the worker, as text and parsed.
+pub(in crate::executor) async fn read_ca(
+    field: &str,
+    path: &str,
+) -> Result<(Vec<u8>, Vec<Certificate>), String> {
+    let bytes = tokio::fs::read(path).await.map_err(|error| format!("cannot read {field}: {error}"))?;
     let found = Certificate::from_pem_bundle(&bytes).unwrap_or_default();
-    if found.is_empty() { Err("task.http.tls.ca has no certificate in PEM".to_owned()) } else { Ok(found) }
+    if found.is_empty() { Err(format!("{field} has no certificate in PEM")) } else { Ok((bytes, found)) }
 }
 
 /// A client that keeps so many idle connections to a host. With 0 every call opens a new connection, so every call is
@@ -98,7 +106,7 @@ async fn make(egress: Arc<Egress>, trust: Trust, idle_max: usize) -> Result<Clie
         builder.build()
     });
     let made = making.await.map_err(|error| error.to_string())?;
-    made.map_err(|error| format!("cannot make ready for HTTP: {}", super::failure::innermost(&error)))
+    made.map_err(|error| format!("cannot make ready for HTTP: {}", innermost(&error)))
 }
 
 /// Runs a call; names resolved in it are checked for this port.

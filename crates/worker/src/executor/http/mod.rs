@@ -9,23 +9,24 @@ mod accept;
 mod watch;
 mod poll;
 mod client;
-mod failure;
 
 use std::sync::Arc;
 
-use punctual_core::attempt::{Assignment, End, Outcome};
-use punctual_core::limits::ERROR_BYTES_MAX;
+use punctual_core::attempt::Assignment;
 use punctual_core::retry::Failed;
 use punctual_core::schedule::format_duration;
 use punctual_core::task::{Http, Request};
 use punctual_core::template::Values;
 use tokio::time::{Instant, timeout};
 
-use super::output::cut_end;
-use super::{Attempt, Ending, Host, stop_asked};
+use super::ended::Ended;
+use super::{Attempt, Ending, Host, failure, stop_asked};
 use crate::log::Transcript;
 use answer::Answer;
+pub(super) use answer::{Condition, first_line, header_values};
+pub(super) use call::{headers, of_run};
 pub(crate) use client::Clients;
+pub(super) use client::{CONNECT_MAX, read_ca};
 
 pub(super) async fn execute(http: &Http, attempt: Attempt, host: &Host) -> Ending {
     if let Some(accept) = &http.accept {
@@ -50,20 +51,8 @@ pub(super) async fn execute(http: &Http, attempt: Attempt, host: &Host) -> Endin
         Err(_) => Failed::Timeout,
     };
     let late = || format!("no complete response within {}", format_duration(http.timeout));
-    let judged = judged.unwrap_or_else(|_| Err(late()));
-    if let Err(message) = &judged {
-        transcript.note(message).await;
-    }
-    transcript.close().await;
-    let outcome = Outcome {
-        end: if judged.is_ok() { End::Succeeded } else { End::Failed },
-        started_at,
-        exit_code: None,
-        output: answer.into_output().into(),
-        error: cut_end(judged.err().unwrap_or_default(), ERROR_BYTES_MAX).into(),
-        failed,
-    };
-    Ending { outcome, stopped }
+    let error = judged.unwrap_or_else(|_| Err(late())).err();
+    Ended { output: answer.into_output(), error, failed }.close(&transcript, started_at, stopped).await
 }
 
 /// Sends a request, reads its response and checks it.

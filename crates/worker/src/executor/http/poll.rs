@@ -22,8 +22,8 @@ use tokio::time::{Instant, timeout};
 
 use super::call;
 use super::client::{Clients, to_port};
-use super::failure::explain;
 use super::watch::Poll;
+use crate::executor::failure::explain;
 
 /// The connections and answers that attempts share.
 #[derive(Debug, Default)]
@@ -97,7 +97,7 @@ impl<'a> Poller<'a> {
         clients: &'a Clients,
     ) -> Result<Poller<'a>, String> {
         let url = call::parse(&request.url)?;
-        let mut plain = call::headers(request)?;
+        let mut plain = call::headers(call::HEADERS, &request.headers)?;
         plain.remove(CONTENT_TYPE);
         plain.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
         let ca = http.ca.clone();
