@@ -215,14 +215,14 @@ fn check_field(field: &FieldDescriptor, value: &Value, at: &str, texts: Texts) -
         Value::String(_) if is_open(value, texts) => Ok(()),
         Value::Object(entries) if field.is_map() => {
             let field = of.map_entry_value_field();
-            let entries = entries.iter();
-            entries
-                .map(|(key, value)| check_field(&field, value, &format!("{at}.{}", short(key)), texts))
-                .collect()
+            let mut entries = entries.iter();
+            entries.try_for_each(|(key, value)| {
+                check_field(&field, value, &format!("{at}.{}", short(key)), texts)
+            })
         }
         Value::Array(items) if field.is_list() => {
-            let items = items.iter().enumerate();
-            items.map(|(index, item)| check_message(&of, item, &format!("{at}[{index}]"), texts)).collect()
+            let mut items = items.iter().enumerate();
+            items.try_for_each(|(index, item)| check_message(&of, item, &format!("{at}[{index}]"), texts))
         }
         _ if field.is_map() => Err(Invalid::new(at.to_owned(), "must be a map")),
         _ if field.is_list() => Err(Invalid::new(at.to_owned(), "must be a list")),
@@ -242,8 +242,8 @@ fn check_plain(field: &FieldDescriptor, value: &Value, at: &str, texts: Texts) -
     };
     match value {
         Value::Array(items) if field.is_list() => {
-            let items = items.iter().enumerate();
-            items.map(|(index, item)| check(json!([item]), format!("{at}[{index}]"))).collect()
+            let mut items = items.iter().enumerate();
+            items.try_for_each(|(index, item)| check(json!([item]), format!("{at}[{index}]")))
         }
         _ => check(value.clone(), at.to_owned()),
     }
