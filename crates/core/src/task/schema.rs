@@ -424,7 +424,7 @@ mod tests {
         let carrying = grpc.carrying(7, &schema).unwrap();
         let carried = carrying.descriptor.clone().unwrap().carried.unwrap();
         let part = FileDescriptorSet::decode(&*carried.set).unwrap();
-        let names: Vec<&str> = part.file.iter().map(|file| file.name()).collect();
+        let names: Vec<&str> = part.file.iter().map(FileDescriptorProto::name).collect();
         assert_eq!(names, ["google/protobuf/struct.proto", "google/protobuf/timestamp.proto", "shop.proto"]);
         assert!(part.file.iter().all(|file| file.source_code_info.is_none()));
         assert_eq!(carried.version, 7);
@@ -441,8 +441,7 @@ mod tests {
     #[test]
     fn bytes_that_are_no_schema_or_no_answer_are_refused() {
         assert!(SchemaFiles::default().add(b"\xff").is_err());
-        let mut files = SchemaFiles::default();
-        files.bytes = GRPC_SCHEMA_BYTES_MAX;
+        let mut files = SchemaFiles { bytes: GRPC_SCHEMA_BYTES_MAX, ..SchemaFiles::default() };
         assert!(files.add(b"\x0a\x01a").unwrap_err().contains("more than"));
         assert!(method().decode(b"\x08").is_err());
     }
