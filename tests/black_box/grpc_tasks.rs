@@ -7,6 +7,7 @@ use punctual_tests::{Api, Scene};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
+use tonic::metadata::MetadataValue;
 
 /// A server that runs in the background.
 fn shop(reflection: Reflection) -> (Runtime, Shop) {
@@ -39,7 +40,7 @@ fn a_grpc_task_calls_a_service_that_knows_nothing_of_punctual() {
         serde_json::from_str(run["output"].as_str().expect("it has an output")).expect("it is JSON");
     assert_eq!(output, json!({ "isSettled": true, "total": "42", "customer": "Ada" }));
     assert_eq!(
-        shop.metadata()[0].get("punctual-run-id").map(|id| id.as_bytes()),
+        shop.metadata()[0].get("punctual-run-id").map(MetadataValue::as_bytes),
         run["id"].as_str().map(str::as_bytes)
     );
 }
