@@ -10,6 +10,7 @@ use punctual_tests::api::{JOBS, RUNS};
 use punctual_tests::chance::Throws;
 use punctual_tests::cluster::server;
 use punctual_tests::fault::SmallDisk;
+use punctual_tests::history::has_ended;
 use punctual_tests::wait::{self, SOON};
 use punctual_tests::{Export, Node, Scene};
 use punctual_verify::Options;
@@ -28,6 +29,17 @@ struct Expected<'a> {
     says_full: bool,
     /// What the operator does once there is room.
     repair: &'a dyn Fn(),
+}
+
+#[test]
+fn a_log_that_cannot_be_written_stops_nothing() {
+    let scene = Scene::new();
+    let mut node = scene.node().with_log("/dev/full").with_env("PUNCTUAL_LOG", "debug");
+    node.start();
+    let id = node.api().submit(&json!({ "task": { "shell": "echo done" } }))["id"].clone();
+    let id = id.as_str().expect("a run has an id");
+    let run = wait::until("it ends", SOON, || Some(node.api().run(id)).filter(has_ended));
+    assert_eq!(run["state"], "succeeded", "{run}");
 }
 
 /// Submits that take room, whatever the store compresses.

@@ -38,7 +38,9 @@ pub(super) fn log_to_stderr(settings: &Settings, colour: Colour) -> Result<(), F
     let filter = EnvFilter::try_new(&settings.log_level)
         .map_err(|error| Failure::new(Exit::Usage, format!("log level `{}`: {error}", settings.log_level)))?;
     let colour = colour.is_wanted(io::stderr().is_terminal());
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_writer(io::stderr).init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_writer(io::stderr);
+    // An error of the log would be printed to stderr too, and a failed print is a panic of the thread that logs.
+    log.log_internal_errors(false).init();
     Ok(())
 }
 
