@@ -22,6 +22,7 @@ fn a_run_that_kills_its_worker_is_given_up_and_others_go_on() {
         "steady",
         &json!({ "schedule": { "every": "500ms" }, "task": { "shell": "true" }, "overlap": "allow" }),
     );
+    wait::until_so("a steady run has ended", SOON, || node.api().runs_of("steady").iter().any(has_ended));
     let shell = format!("while :; do kill -9 $(cat {}); sleep 0.1; done", scene.path("pid").display());
     let poison =
         node.api().submit(&json!({ "task": { "shell": shell }, "retry": { "attempts": 9, "delay": "0s" } }));
