@@ -34,7 +34,12 @@ struct Expected<'a> {
 #[test]
 fn a_log_that_cannot_be_written_stops_nothing() {
     let scene = Scene::new();
-    let mut node = scene.node().with_log("/dev/full").with_env("PUNCTUAL_LOG", "debug");
+    let shell = format!(
+        "exec {} dev --http 127.0.0.1:0 --resp 127.0.0.1:0 --log debug --data {} 2> /dev/full",
+        punctual_tests::binary::path().display(),
+        scene.data().display()
+    );
+    let mut node = scene.node().with_program("sh", ["-c", &shell]);
     node.start();
     let id = node.api().submit(&json!({ "task": { "shell": "echo done" } }))["id"].clone();
     let id = id.as_str().expect("a run has an id");

@@ -409,7 +409,14 @@ impl Joining {
     /// Keeps a joining worker's reports about itself, the newest of each kind.
     fn hear(&mut self, report: Report) {
         let kind = std::mem::discriminant(&report);
-        self.said.retain(|said| std::mem::discriminant(said) != kind);
+        let before = self.said.iter().position(|said| std::mem::discriminant(said) == kind);
+        let report = match (report, before.map(|index| self.said.remove(index))) {
+            // A total only grows: a smaller one comes late.
+            (Report::Lent { total }, Some(Report::Lent { total: before })) => {
+                Report::Lent { total: total.max(before) }
+            }
+            (report, _) => report,
+        };
         self.said.push(report);
     }
 }

@@ -100,3 +100,26 @@ async fn an_attempt_given_just_before_a_hand_over_is_not_given_twice() {
     let ended: Vec<_> = ended.iter().map(|run| (run.status(), run.attempt, run.losses)).collect();
     assert_eq!(ended, [(Status::Succeeded, 1, 0)]);
 }
+
+#[tokio::test]
+async fn a_late_report_takes_no_slot_back_from_a_joining_worker() {
+    let mut world = World::of(2).await;
+    // Not every shard of this node is loaded, so a joining worker has to wait.
+    world.nodes[0].holds = |input| matches!(input, Input::Loaded { .. });
+    let left = ShardId(world.led(1).into_iter().next().expect("it leads some"));
+    let lease = world.store.leases().await.unwrap().shards[usize::from(left.0)];
+    world.store.release(&[(left, lease.epoch)], Some(world.nodes[0].session.id)).await.unwrap();
+    world.give(0, Input::ClusterChanged).await;
+    let worker = WorkerId::new("w", 1);
+    world.employ(0, &worker).await;
+    world.give(0, Input::Reports { worker, reports: vec![Report::Lent { total: 1 }] }).await;
+    world.let_through(0).await;
+    world.pass(Duration::from_secs(3)).await;
+    let led = world.led(0);
+    for ticket in 1..=2 {
+        let command = submit_to(|shard| led.contains(&shard.0));
+        world.give(0, Input::Command { ticket: Ticket(ticket), command }).await;
+    }
+    let assigned = world.nodes[0].orders.iter().filter(|order| matches!(order, Order::Assign(_)));
+    assert_eq!(assigned.count(), 2);
+}
