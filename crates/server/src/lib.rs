@@ -177,7 +177,7 @@ pub fn router(endpoints: Endpoints) -> Router {
         let service = grpc::peer::service(endpoints.clone(), key);
         Router::new().route_service("/punctual.v1.Peer/{*method}", service)
     });
-    let attempts = grpc::attempts::router(endpoints.clone());
+    let attempts = rest::guard::around_service(grpc::attempts::router(endpoints.clone()), &guard);
     let rest = rest::guard::around(routes::router(), guard).with_state(endpoints);
     // The guard is for short REST requests; its limits do not fit gRPC streams, which stay open.
     workers.unwrap_or_default().merge(peers.unwrap_or_default()).merge(attempts).merge(rest)

@@ -72,6 +72,11 @@ pub(crate) fn around<S: Clone + Send + Sync + 'static>(router: Router<S>, guard:
         .layer(middleware::from_fn(linger))
 }
 
+/// The checks of a request that do not depend on its route, for services that are not REST.
+pub(crate) fn around_service(router: Router, guard: &Guard) -> Router {
+    router.layer(middleware::from_fn_with_state(guard.checked.clone(), check))
+}
+
 async fn count(State(requests): State<Arc<Requests>>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let method = request.method().clone();

@@ -14,6 +14,7 @@ use tonic::{Code as Grpc, Status};
 use super::attempt_keys::Working;
 use super::*;
 use crate::ProgressQueue;
+use crate::rest::request::Deadline;
 
 const QUEUE: &str = "/api/v1/namespaces/default/queues/punctual.progress";
 
@@ -156,6 +157,36 @@ async fn a_message_that_is_too_large_is_refused_over_grpc() {
     assert_eq!(status.code(), Grpc::OutOfRange, "{status:?}");
 }
 
+/// A report over gRPC whose message never arrives.
+fn without_end(time: Duration) -> Request<Body> {
+    let body =
+        Body::from_stream(futures_util::stream::pending::<Result<axum::body::Bytes, std::io::Error>>());
+    let mut request = Request::post("/punctual.v1.Attempts/Report").version(axum::http::Version::HTTP_2);
+    let deadline = Deadline { until: tokio::time::Instant::now() + time, time };
+    request.extensions_mut().unwrap().insert(deadline);
+    request.header("content-type", "application/grpc").body(body).unwrap()
+}
+
+#[tokio::test]
+async fn a_caller_is_refused_before_its_message_is_read() {
+    let working = Working::new().await;
+    let router = &working.guarded.scene.router;
+    let refused = router.clone().oneshot(without_end(Duration::from_secs(3600))).await.unwrap();
+    assert_eq!(refused.headers()["grpc-status"], (Grpc::Unauthenticated as i32).to_string());
+    let mut foreign = without_end(Duration::from_secs(3600));
+    foreign.headers_mut().insert("host", "elsewhere.example".parse().unwrap());
+    assert_eq!(router.clone().oneshot(foreign).await.unwrap().status(), 403);
+}
+
+#[tokio::test]
+async fn a_message_that_does_not_arrive_in_time_is_given_up() {
+    let working = Working::new().await;
+    let mut late = without_end(Duration::from_millis(10));
+    late.headers_mut().insert("punctual-attempt-key", working.key.parse().unwrap());
+    let answer = working.guarded.scene.router.clone().oneshot(late).await.unwrap();
+    assert_eq!(answer.headers()["grpc-status"], (Grpc::DeadlineExceeded as i32).to_string());
+}
+
 #[tokio::test]
 async fn every_report_is_counted_by_its_way_and_outcome() {
     let working = Working::new().await;
@@ -256,7 +287,9 @@ async fn refused_messages_do_not_block_a_report_behind_them() {
 async fn without_access_control_a_message_needs_an_execution_id_alone() {
     let consuming = Consuming::new(false).await;
     let run = consuming.working.run_id();
-    consuming.add(&json!({ "execution_id": run, "progress": 50, "checkpoint": 1 }).to_string()).await;
+    consuming
+        .add(&json!({ "execution_id": run, "progress": 50, "checkpoint": 1 }).to_string())
+        .await;
     consuming.is_empty().await;
     assert_eq!(consuming.working.shown().await.progress, Some(50));
     consuming.add(&json!({ "progress": 50 }).to_string()).await;
