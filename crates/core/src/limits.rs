@@ -119,9 +119,13 @@ pub const GRPC_METHOD_BYTES_MAX: usize = 512;
 pub const GRPC_MESSAGE_BYTES_MAX: usize = 1024 * 1024;
 /// The answer to a gRPC call. A part of a message cannot be read, so a longer answer fails the attempt.
 pub const GRPC_ANSWER_BYTES_MAX: usize = 1024 * 1024;
+/// The same answer as JSON, in which every field is written with its name and default value.
+pub const GRPC_ANSWER_JSON_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// The schema that a server tells by reflection: files of one service, and their bytes together.
 pub const GRPC_SCHEMA_FILES_MAX: usize = 1000;
 pub const GRPC_SCHEMA_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// The part of a stored descriptor set that a task carries. Every revision of its job has a copy.
+pub const GRPC_CARRIED_BYTES_MAX: usize = 256 * 1024;
 /// A descriptor set that is stored.
 pub const DESCRIPTOR_BYTES_MAX: usize = 1024 * 1024;
 /// Slots of one worker.

@@ -70,6 +70,12 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
             "422 `invalid`, or the attempt fails",
         ),
         ("answer to a gRPC task", bytes(limits::GRPC_ANSWER_BYTES_MAX), "the attempt fails"),
+        ("the same answer as JSON", bytes(limits::GRPC_ANSWER_JSON_BYTES_MAX), "the attempt fails"),
+        (
+            "part of a descriptor set that a task needs",
+            bytes(limits::GRPC_CARRIED_BYTES_MAX),
+            "422 with the field",
+        ),
         ("descriptor set", bytes(limits::DESCRIPTOR_BYTES_MAX), "422 `invalid`"),
         (
             "files of a schema that reflection tells",

@@ -4,13 +4,15 @@
 //! The JSON is that of Protocol Buffers: names of fields in lowerCamelCase or as in the schema, numbers of 64 bits as text.
 //! An error names the field of the job at fault.
 
+mod answer;
+
 use std::collections::BTreeMap;
 
 use prost_reflect::prost::Message as _;
 use prost_reflect::prost_types::{FileDescriptorProto, FileDescriptorSet};
 use prost_reflect::{
     DescriptorPool, DeserializeOptions, DynamicMessage, FieldDescriptor, FileDescriptor, Kind,
-    MessageDescriptor, SerializeOptions, ServiceDescriptor,
+    MessageDescriptor, ServiceDescriptor,
 };
 use serde_json::{Value, json};
 
@@ -18,7 +20,7 @@ use super::Grpc;
 use super::json::{check_json, short};
 use super::process::template;
 use crate::invalid::Invalid;
-use crate::limits::{GRPC_SCHEMA_BYTES_MAX, GRPC_SCHEMA_FILES_MAX};
+use crate::limits::{GRPC_CARRIED_BYTES_MAX, GRPC_SCHEMA_BYTES_MAX, GRPC_SCHEMA_FILES_MAX};
 use crate::template::Scope;
 
 const METHOD: &str = "task.grpc.method";
@@ -68,14 +70,25 @@ impl SchemaFiles {
     pub fn into_schema(self) -> Result<Schema, String> {
         let mut pool = DescriptorPool::new();
         pool.add_file_descriptor_protos(self.files.into_values()).map_err(|error| error.to_string())?;
-        Ok(Schema(pool))
+        Schema::of(pool)
     }
 }
 
 impl Schema {
     /// Reads a `google.protobuf.FileDescriptorSet` with all imports.
     pub fn decode(set: &[u8]) -> Result<Schema, String> {
-        DescriptorPool::decode(set).map(Schema).map_err(|error| error.to_string())
+        DescriptorPool::decode(set).map_err(|error| error.to_string()).and_then(Schema::of)
+    }
+
+    fn of(pool: DescriptorPool) -> Result<Schema, String> {
+        // The entry of a map is a message that the compiler writes. The library panics if a field is missing in it.
+        let is_whole =
+            |entry: &MessageDescriptor| [1, 2].iter().all(|field| entry.get_field(*field).is_some());
+        let broken = pool.all_messages().find(|message| message.is_map_entry() && !is_whole(message));
+        if let Some(entry) = broken {
+            return Err(format!("`{}` is an entry of a map without a key or a value", entry.full_name()));
+        }
+        Ok(Schema(pool))
     }
 
     /// The services by name, each with its unary methods.
@@ -104,7 +117,16 @@ impl Schema {
                 open.extend(file.dependencies());
             }
         }
-        Ok(FileDescriptorSet { file: needed.into_values().collect() }.encode_to_vec())
+        let set = FileDescriptorSet { file: needed.into_values().collect() }.encode_to_vec();
+        if set.len() > GRPC_CARRIED_BYTES_MAX {
+            let message = format!(
+                "the file of `{service}` and its imports have {} bytes, at most {GRPC_CARRIED_BYTES_MAX}; move the service \
+                 to a file with fewer imports",
+                set.len()
+            );
+            return Err(Invalid::new(METHOD, message));
+        }
+        Ok(set)
     }
 
     /// The method that a task calls.
@@ -142,17 +164,6 @@ impl UnaryMethod {
         read(&self.input, message)
             .map(|message| message.encode_to_vec())
             .map_err(|error| Invalid::new(MESSAGE, error))
-    }
-
-    /// An answer as JSON. Fields that have no presence are there with their default values, so that a condition can
-    /// name them.
-    pub fn decode(&self, answer: &[u8]) -> Result<Value, String> {
-        let message =
-            DynamicMessage::decode(self.output.clone(), answer).map_err(|error| error.to_string())?;
-        let options = SerializeOptions::new().skip_default_fields(false);
-        message
-            .serialize_with_options(serde_json::value::Serializer, &options)
-            .map_err(|error| error.to_string())
     }
 }
 
@@ -282,6 +293,7 @@ mod tests {
         package shop.v1;
         import "google/protobuf/timestamp.proto";
         import "google/protobuf/struct.proto";
+        import "google/protobuf/any.proto";
         message Order {
           int64 id = 1;
           string customer_name = 2;
@@ -293,6 +305,7 @@ mod tests {
           repeated int32 numbers = 9;
           google.protobuf.Struct free = 10;
           map<string, Line> by_name = 11;
+          google.protobuf.Any any = 12;
         }
         message Line { uint32 amount = 1; bool ok = 2; }
         enum State { NEW = 0; PAID = 1; }
@@ -329,7 +342,7 @@ mod tests {
         files.into_schema().unwrap()
     }
 
-    fn method() -> UnaryMethod {
+    pub(super) fn method() -> UnaryMethod {
         schema().method(&Grpc::call("a:1", "shop.v1.Orders/Settle")).unwrap()
     }
 
@@ -427,7 +440,15 @@ mod tests {
         let carried = carrying.descriptor.clone().unwrap().carried.unwrap();
         let part = FileDescriptorSet::decode(&*carried.set).unwrap();
         let names: Vec<&str> = part.file.iter().map(FileDescriptorProto::name).collect();
-        assert_eq!(names, ["google/protobuf/struct.proto", "google/protobuf/timestamp.proto", "shop.proto"]);
+        assert_eq!(
+            names,
+            [
+                "google/protobuf/any.proto",
+                "google/protobuf/struct.proto",
+                "google/protobuf/timestamp.proto",
+                "shop.proto"
+            ]
+        );
         assert!(part.file.iter().all(|file| file.source_code_info.is_none()));
         assert_eq!(carried.version, 7);
         Schema::decode(&carried.set).unwrap().method(&grpc).unwrap().encode(&json!({ "id": 1 })).unwrap();
@@ -436,8 +457,19 @@ mod tests {
         let lacks = Grpc { message: r#"{"colour": 1}"#.to_owned(), ..grpc };
         assert_eq!(lacks.carrying(7, &schema).unwrap_err().field, "task.grpc.message.colour");
         assert!(
-            Schema::decode(&FileDescriptorSet { file: vec![part.file[2].clone()] }.encode_to_vec()).is_err()
+            Schema::decode(&FileDescriptorSet { file: vec![part.file[3].clone()] }.encode_to_vec()).is_err()
         );
+    }
+
+    #[test]
+    fn a_map_entry_without_a_value_is_refused() {
+        let mut set = protox::Compiler::with_file_resolver(Resolver);
+        let mut file = set.include_imports(true).open_file("shop.proto").unwrap().file_descriptor_set();
+        let shop = file.file.iter_mut().find(|file| file.name() == "shop.proto").unwrap();
+        let entry = &mut shop.message_type[0].nested_type[0];
+        assert!(entry.options.as_ref().unwrap().map_entry());
+        entry.field.pop();
+        assert!(Schema::decode(&file.encode_to_vec()).is_err());
     }
 
     #[test]
