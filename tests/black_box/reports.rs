@@ -66,7 +66,7 @@ fn a_report_in_the_queue_survives_a_killed_node() {
         api.post(&format!("{QUEUE}/{verb}"), &body).expect("the node answers").ok();
     };
     pause(node.api(), "pause");
-    add(node.api(), &json!({ "execution_id": id, "progress": 60, "checkpoint": 6 }).to_string());
+    add(node.api(), &json!({ "execution_id": id, "progress": 60, "seq": 1, "checkpoint": 6 }).to_string());
     node.kill();
     node.start();
     assert_eq!(node.api().run(&id)["progress"], json!(20));

@@ -187,6 +187,19 @@ async fn report(
             break;
         }
     }
+    // If the last checkpoint was refused, the accepted one before it is not stored yet.
+    let accepted = messages.iter().zip(&results).rposition(|(message, result)| {
+        message.progress.checkpoint.is_some() && matches!(result, Ok(Outcome::Accepted))
+    });
+    if let (Some(place), Ok(attempt)) = (accepted.filter(|place| Some(*place) != last_checkpoint), &attempt)
+        && results.len() == messages.len()
+    {
+        let stored = endpoints.note(attempt.clone(), messages[place].progress.clone(), true).await;
+        if Outcome::of(&stored) == Outcome::Unavailable {
+            results.truncate(place);
+            results.push(stored);
+        }
+    }
     if let Some(Err(failed)) = results.last()
         && Outcome::of_problem(failed.0.code) == Outcome::Unavailable
     {

@@ -21,7 +21,7 @@ pub(crate) struct WatchedQueue {
 }
 
 impl WatchedQueue {
-    /// Batches of this node were committed.
+    /// Batches of this node were committed, or may have been.
     pub(crate) fn committed(&self, batches: &[Batch]) {
         let Some((queue, shard)) = self.queue.get() else { return };
         // The row of a queue is written whenever the number of its queued messages changes.

@@ -167,6 +167,13 @@ impl QueuedProgress {
     pub fn into_core(self) -> Result<(Option<String>, ProgressReport), Error> {
         let (run, token) = (id("execution_id", self.execution_id)?, id("token", self.token)?);
         let QueuedProgress { percent, message, checkpoint, seq, rebalance, params, .. } = self;
+        if checkpoint.is_some() && seq.is_none() {
+            // A message may come after a newer one, and an older checkpoint must not replace a newer one.
+            return Err(Error::invalid(
+                "seq",
+                "is missing; a checkpoint in a queue needs a number that grows",
+            ));
+        }
         let progress = ProgressLine { percent, message, checkpoint, seq, rebalance, params }.into_core()?;
         let token = token.map(Token);
         Ok((self.attempt_key, ProgressReport { run, token, progress, durable: false }))
@@ -250,6 +257,7 @@ mod tests {
             (r#"{"execution_id": [], "progress": 5}"#, "execution_id"),
             (r#"{"token": 1.5, "progress": 5}"#, "token"),
             (r#"{"execution_id": 7, "params": {}}"#, "params"),
+            (r#"{"execution_id": 7, "checkpoint": 1}"#, "seq"),
         ] {
             let read = tree::from_json::<QueuedProgress>(text.as_bytes()).unwrap();
             assert_eq!(read.into_core().unwrap_err().field, field, "{text}");

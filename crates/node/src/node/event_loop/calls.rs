@@ -66,8 +66,9 @@ impl EventLoop {
                     let result = commit(&*store, Arc::clone(&batches), &metrics).await;
                     if result.is_ok() {
                         followers.wake_changed(&batches);
-                        watched.committed(&batches);
                     }
+                    // A commit that failed may be stored nevertheless, so messages may wait after it too.
+                    watched.committed(&batches);
                     Input::Committed { lane, result }
                 }
                 Output::Fetch { read, wants } => Input::Fetched { read, result: store.fetch(wants).await },

@@ -271,7 +271,7 @@ async fn refused_messages_do_not_block_a_report_behind_them() {
     consuming.add(&json!({ "execution_id": run, "progress": 10 }).to_string()).await;
     consuming.add(&json!({ "attempt_key": "pck_1_1_0", "progress": 20 }).to_string()).await;
     consuming.add(&json!({ "attempt_key": key, "execution_id": "7", "progress": 30 }).to_string()).await;
-    let good = json!({ "attempt_key": key, "progress": 40, "checkpoint": { "row": 400 } });
+    let good = json!({ "attempt_key": key, "progress": 40, "seq": 1, "checkpoint": { "row": 400 } });
     consuming.add(&good.to_string()).await;
     consuming.is_empty().await;
     let run = consuming.working.shown().await;
@@ -288,7 +288,7 @@ async fn without_access_control_a_message_needs_an_execution_id_alone() {
     let consuming = Consuming::new(false).await;
     let run = consuming.working.run_id();
     consuming
-        .add(&json!({ "execution_id": run, "progress": 50, "checkpoint": 1 }).to_string())
+        .add(&json!({ "execution_id": run, "progress": 50, "seq": 1, "checkpoint": 1 }).to_string())
         .await;
     consuming.is_empty().await;
     assert_eq!(consuming.working.shown().await.progress, Some(50));
