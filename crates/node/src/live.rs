@@ -150,6 +150,9 @@ impl Live {
             return;
         }
         let mut log = self.lock();
+        if log.is_closed {
+            return;
+        }
         let changes = batches.iter().flat_map(|batch| batch.changes.iter());
         changes.filter_map(|(key, change)| Changed::of(key, change)).for_each(|changed| log.add(changed));
         // Under the lock, so that an earlier end never replaces a later one.

@@ -56,13 +56,16 @@ impl Buckets {
         if length.is_zero() || !length.as_millis().is_multiple_of(HOUR.as_millis()) {
             return Err(Problem::parameter("bucket", "must be whole hours, such as 1h, 6h or 1d"));
         }
+        let days = BUCKETS_SPAN_MAX.as_secs() / (24 * 3600);
+        if length > BUCKETS_SPAN_MAX {
+            return Err(Problem::parameter("bucket", format!("must be at most {days} days")));
+        }
         let until = wanted.until.as_ref().map_or(now, |until| until.0);
         let since = wanted.since.as_ref().map_or(until.before(SPAN_DEFAULT), |since| since.0);
         if since >= until {
             return Err(Problem::parameter("since", "must be before `until`, which is now by default"));
         }
         if until.since(since) > BUCKETS_SPAN_MAX {
-            let days = BUCKETS_SPAN_MAX.as_secs() / (24 * 3600);
             return Err(Problem::parameter("since", format!("must be at most {days} days before `until`")));
         }
         let millis = i64::try_from(length.as_millis()).unwrap_or(i64::MAX);
