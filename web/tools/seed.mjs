@@ -17,6 +17,15 @@ for acquirer in north east south west; do
 done
 say '72,816 payments settled, \033[32m0 differences\033[0m'`;
 
+/** Reports how far it is and a checkpoint, and is at work while the pictures are made. */
+const MIGRATE = String.raw`
+for million in 1 2 3 4 5 6; do
+  echo "moved $million,000,000 rows"
+  echo '{"percent":'$((million * 10 + 2))',"message":"'$million',241,000 of 10,000,000 rows","checkpoint":{"row":'$million'241000}}' > "$PUNCTUAL_REPORT"
+  sleep 2
+done
+sleep 3600`;
+
 const cron = (expression, timezone, calendar) => ({ cron: expression, timezone, calendar });
 const JOBS = {
   'nightly-settlement': {
@@ -90,6 +99,27 @@ const JOBS = {
     task: { shell: 'sleep 0.$PUNCTUAL_SHARD_INDEX; [ $PUNCTUAL_SHARD_INDEX -ne 5 ]' },
     route: { shards: 8 },
   },
+  'invoice-totals': {
+    description: 'Asks the order service for the totals of yesterday.',
+    labels: { team: 'finance' },
+    schedule: cron('15 1 * * *', 'Europe/Berlin'),
+    task: {
+      grpc: {
+        address: 'orders.example.com:443',
+        tls: {},
+        method: 'orders.v1.Orders/Settle',
+        message: { day: '{{ due | date }}', limits: [{ amount: 1000, currency: 'EUR' }] },
+        metadata: { 'x-team': 'finance' },
+        timeout: '20s',
+      },
+    },
+  },
+  'ledger-migration': {
+    description: 'Moves the ledger into the new tables, row by row.',
+    labels: { team: 'data' },
+    task: { shell: MIGRATE },
+    grace: '2m',
+  },
   'month-end-close': {
     labels: { team: 'finance' },
     schedule: cron('0 3 1 * *', 'Europe/Berlin'),
@@ -115,6 +145,7 @@ export async function seed(api) {
   const settled = await run('nightly-settlement');
   const stuck = await run('fraud-training');
   const split = await run('reconcile-merchants');
+  const long = await run('ledger-migration');
   for (const merchant of ['m-1044', 'm-2210', 'm-3071', 'm-3999', 'm-4102'])
     await run('chargeback-report', { params: { merchant, month: '2026-10' } });
   await run('month-end-close', { delay: '3h' });
@@ -136,10 +167,13 @@ export async function seed(api) {
     'job-definition': link('/jobs/nightly-settlement', '&tab=definition'),
     'job-new': link('/new-job'),
     'job-edit': link('/jobs/nightly-settlement/edit'),
+    'job-grpc': link('/jobs/invoice-totals'),
+    'job-grpc-edit': link('/jobs/invoice-totals/edit'),
     runs: link('/runs'),
     run: link(`/runs/${settled}`),
     'run-waiting': link(`/runs/${stuck}`),
     'run-split': link(`/runs/${split}`),
+    'run-progress': link(`/runs/${long}`),
     calendar: link('/calendar', '&scope=ns'),
     queues: link('/queues'),
     queue: link('/queues/bank-transfers'),

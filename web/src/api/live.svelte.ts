@@ -3,8 +3,10 @@
 //   connecting ──hello──▶ live ──ends──▶ connecting (after a backoff)
 //        └──fails twice──▶ polling: queries read every 5 s; the stream is tried again with backoff
 //
+// A hidden page has no stream; queries read again when it is shown.
 // `/readyz` tells whether the node is gone or not ready; that is the banner.
 import { url } from './client';
+import { inView, untilHidden } from './in-view';
 import { follow } from './sse';
 
 export const TOPICS = ['runs', 'jobs', 'queues', 'workers', 'nodes'] as const;
@@ -28,7 +30,7 @@ export interface Change {
 
 type Listener = (change: Change) => void;
 
-/** A change of everything: sent after a reconnect, and as the pulse of polling. */
+/** A change of everything: sent when a stream begins, and as the pulse of polling. */
 export const EVERYTHING: Change = { runs: [], jobs: [], queues: [], workers: true, nodes: true, more: true };
 
 export class Live {
@@ -60,8 +62,10 @@ export class Live {
 
   async #run(namespace: string | null, stop: AbortSignal): Promise<void> {
     for (let failures = 0; !stop.aborted;) {
+      await inView(stop);
       const worked = await this.#listen(namespace, stop);
       if (stop.aborted) return;
+      if (document.hidden) continue;
       failures = worked ? 1 : failures + 1;
       const wait = BACKOFF_MS[Math.min(failures, BACKOFF_MS.length) - 1] ?? POLL_MS;
       if (failures < 2) await sleep(wait, stop);
@@ -71,21 +75,20 @@ export class Live {
 
   /** Reads the stream until it ends. True means that it had been live. */
   async #listen(namespace: string | null, stop: AbortSignal): Promise<boolean> {
-    const silent = new AbortController();
+    const silent = untilHidden(stop);
     const end = () => silent.abort();
     let timer = setTimeout(end, SILENCE_MS);
     const heard = () => {
       clearTimeout(timer);
       timer = setTimeout(end, SILENCE_MS);
     };
-    stop.addEventListener('abort', end, { once: true });
     let worked = false;
     try {
       const path = url('/api/v1/live', { namespace, topics: TOPICS.join(',') });
       for await (const { event, data } of follow(path, { signal: silent.signal, heard })) {
         if (event === 'hello') {
-          // Changes may have been missed while there was no stream.
-          if (this.status !== 'live' || worked) this.#tell(EVERYTHING);
+          // Changes may have been missed while there was no stream, also since the first read of the page.
+          this.#tell(EVERYTHING);
           worked = true;
           this.status = 'live';
           this.reason = null;
@@ -97,7 +100,7 @@ export class Live {
       // refused, blocked or cut: the caller decides how to go on
     } finally {
       clearTimeout(timer);
-      stop.removeEventListener('abort', end);
+      end();
     }
     return worked;
   }

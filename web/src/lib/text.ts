@@ -17,9 +17,15 @@ export function shorten(text: string, most = 80): string {
   return `${text.slice(0, most - 1 - side)}…${text.slice(text.length - side)}`;
 }
 
+/** A message of the server for readers: quotes instead of backticks. */
+export function quoted(text: string): string {
+  return text.replace(/`([^`]*)`/g, '“$1”');
+}
+
 /** A message of the server as a sentence: a capital letter first, a full stop last. */
 export function sentence(text: string): string {
-  const first = text.charAt(0).toUpperCase() + text.slice(1);
+  const words = quoted(text);
+  const first = words.charAt(0).toUpperCase() + words.slice(1);
   return /[.!?]$/.test(first) ? first : `${first}.`;
 }
 

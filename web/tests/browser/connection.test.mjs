@@ -1,7 +1,7 @@
 // The page when its stream is blocked, and when its node is gone.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { cluster, visit } from './scene.mjs';
+import { cluster, dot, visit } from './scene.mjs';
 
 let scene;
 before(async () => {
@@ -14,9 +14,6 @@ async function runAppears(page) {
   const { id } = await scene.api('POST', '/namespaces/default/jobs/echo/run', {});
   await page.locator(`main a[href*="${id}"]`).first().waitFor();
 }
-
-const dot = (page, word) =>
-  page.locator('header').getByRole('status').getByText(word, { exact: true }).waitFor();
 
 test('a new run appears while the page is live', async () => {
   await visit({ path: '#/runs?job=echo' }, async (page) => {

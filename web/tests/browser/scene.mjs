@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
 import { chromium } from 'playwright-core';
-import { ADMIN, PATIENCE, startCluster, startDev } from './servers.mjs';
+import { ADMIN, PATIENCE, startCluster, startDev, startSecure } from './servers.mjs';
 
 const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'];
 const QUIET = ['--disable-background-networking', '--disable-component-update', '--disable-sync'];
@@ -23,6 +23,7 @@ after(async () => {
 });
 
 export const dev = once(startDev);
+export const secure = once(startSecure);
 export const cluster = once(startCluster);
 const chrome = once(async () => {
   const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
@@ -46,6 +47,7 @@ export async function visit(options, walk) {
     deviceScaleFactor: scale,
     locale: lang === 'zh' ? 'zh-CN' : 'en-GB',
     colorScheme: theme,
+    ignoreHTTPSErrors: at.startsWith('https:'), // no authority signed the certificate of the tests
   });
   if (token) await context.addInitScript((text) => sessionStorage.setItem('punctual.token', text), token);
   const page = await context.newPage();
@@ -97,6 +99,9 @@ export const button = (page, name) => page.getByRole('button', { name, exact: tr
 export const inDialog = (page, name) => page.getByRole('dialog').getByRole('button', { name, exact: true });
 /** Waits until the title of a run says this state. */
 export const state = (page, word) => page.locator('main h1').getByText(word, { exact: true }).waitFor();
+/** Waits until the dot in the header says this word. */
+export const dot = (page, word) =>
+  page.locator('header').getByRole('status').getByText(word, { exact: true }).waitFor();
 
 /** Goes to a screen without loading the page again, and waits until it has its data. */
 export async function go(page, path) {

@@ -1,8 +1,9 @@
-// Real servers for the tests: `punctual dev`, or three nodes on PostgreSQL with two workers. Each takes a free port and
-// a temporary folder, and serves the console from `dist/`.
+// Real servers for the tests: `punctual dev`, `punctual server` over TLS, or three nodes on PostgreSQL with two workers.
+// Each takes a free port and a temporary folder, and serves the console from `dist/`.
 import { execFile, spawn } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
-import { chmod, chown, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { chmod, chown, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { get } from 'node:https';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -63,13 +64,15 @@ function start(command, options = {}) {
   return { end, isReady, pid: child.pid };
 }
 
-/** A node that can be killed and started again at the same address. */
-function node(port, words) {
-  const address = `http://127.0.0.1:${port}`;
+/** A node that can be killed and started again at the same address. With `ca`, its certificate must be one of these. */
+function node(port, words, ca) {
+  const address = `${ca ? 'https' : 'http'}://127.0.0.1:${port}`;
   const made = { address, process: null };
   made.start = async () => {
     made.process = start([binary, ...words, '--http', `127.0.0.1:${port}`, ...ui, '--log', 'error']);
-    await made.process.isReady(async () => (await fetch(`${address}/readyz`).catch(() => null))?.ok);
+    const ready = `${address}/readyz`;
+    const isReady = async () => (await fetch(ready).catch(() => null))?.ok;
+    await made.process.isReady(ca ? () => answersOverTls(ready, ca) : isReady);
   };
   made.end = (signal) => made.process?.end(signal);
   return made;
@@ -85,6 +88,38 @@ export async function startDev() {
     await rm(data, { recursive: true, force: true });
   };
   return { address: dev.address, pid: dev.process.pid, stop };
+}
+
+/** `fetch` cannot be told which certificates to trust. */
+function answersOverTls(address, ca) {
+  return new Promise((resolve) => {
+    get(address, { ca }, (answer) => resolve(answer.resume().statusCode === 200)).on('error', () =>
+      resolve(false),
+    );
+  });
+}
+
+/** `punctual server` with a certificate of its own, in one process that also executes runs. */
+export async function startSecure() {
+  const folder = await mkdtemp(join(tmpdir(), 'punctual-browser-'));
+  const [cert, key, secret] = ['cert.pem', 'key.pem', 'admin'].map((name) => join(folder, name));
+  // As docs/guides/securing.md says.
+  const names = ['basicConstraints=critical,CA:FALSE', 'subjectAltName=DNS:localhost,IP:127.0.0.1'];
+  const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
+  const added = names.flatMap((each) => ['-addext', each]);
+  const made = ['-keyout', key, '-out', cert, '-subj', '/CN=localhost', ...added];
+  await run('openssl', ['req', '-x509', '-days', '2', ...curve, ...made]);
+  await chmod(key, 0o600);
+  await writeFile(secret, ADMIN, { mode: 0o600 });
+  const safety = ['--tls-cert', cert, '--tls-key', key, '--bootstrap-token-file', secret];
+  const rest = ['--data', join(folder, 'data'), '--slots', '4'];
+  const server = node(await freePort(), ['server', ...safety, ...rest], await readFile(cert));
+  await server.start();
+  const stop = async () => {
+    await server.end();
+    await rm(folder, { recursive: true, force: true });
+  };
+  return { address: server.address, stop };
 }
 
 /** Three nodes, two workers and a reader's token. */

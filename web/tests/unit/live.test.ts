@@ -47,8 +47,30 @@ test('changes of the stream reach the listeners', async () => {
   say('event: hello\ndata: {}\n\nevent: change\ndata: {"runs":["7"]}\n\n');
   await vi.advanceTimersByTimeAsync(1);
   expect(live.status).toBe('live');
-  expect(changes).toEqual([{ runs: ['7'] }]);
+  expect(changes).toEqual([EVERYTHING, { runs: ['7'] }]);
   stop();
+});
+
+test('a hidden page has no stream, and reads everything when it is shown', async () => {
+  const { live, changes, stop } = started();
+  await vi.advanceTimersByTimeAsync(1);
+  say('event: hello\ndata: {}\n\n');
+  await vi.advanceTimersByTimeAsync(1);
+  const hidden = vi.spyOn(document, 'hidden', 'get').mockReturnValue(true);
+  document.dispatchEvent(new Event('visibilitychange'));
+  await vi.advanceTimersByTimeAsync(120_000);
+  expect(() => say('late')).toThrow(); // the stream was cancelled
+  expect([streams.length, live.status]).toEqual([1, 'live']);
+
+  hidden.mockReturnValue(false);
+  document.dispatchEvent(new Event('visibilitychange'));
+  await vi.advanceTimersByTimeAsync(1);
+  say('event: hello\ndata: {}\n\n');
+  await vi.advanceTimersByTimeAsync(1);
+  expect(streams.length).toBe(2);
+  expect(changes).toEqual([EVERYTHING, EVERYTHING]);
+  stop();
+  hidden.mockRestore();
 });
 
 test('a refused stream is replaced by polling, and comes back', async () => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { pretty, shellQuote, shorten, visible } from '../../src/lib/text';
+import { pretty, sentence, shellQuote, shorten, visible } from '../../src/lib/text';
 import { Slots, visibleRows } from '../../src/ui/table';
 
 test('invisible characters are made visible', () => {
@@ -11,6 +11,11 @@ test('invisible characters are made visible', () => {
 test('long texts lose their middle', () => {
   expect(shorten('x'.repeat(10_000), 80)).toHaveLength(80);
   expect(shorten('short')).toBe('short');
+});
+
+test('a message of the server becomes a sentence', () => {
+  expect(sentence('no worker has `gpu=a100`')).toBe('No worker has “gpu=a100”.');
+  expect(sentence('Done.')).toBe('Done.');
 });
 
 test('words are quoted for a shell', () => {

@@ -21,7 +21,7 @@ export const jobs = {
   late: 'Lateness p99',
   nothing: 'No job matches these filters.',
   first:
-    'There is no job in this namespace yet. One click creates a first one, which prints a word every minute.',
+    'There is no job in this namespace yet. One click creates a first one, which prints a word every ten seconds.',
   firstRead: 'There is no job in this namespace yet. Someone who may edit jobs can create one in a terminal:',
   createHello: 'Create the job hello',
   createOwn: 'Write my own job',

@@ -9,6 +9,7 @@ export function policySentences(job: JobFile, words: Words['job'], lang: Lang): 
   const span = (text: string) => spanWords(text, lang);
   const { retry, route, misfire, keep, limits, unique } = job;
   const sentences = [job.timeout ? words.timeout(span(job.timeout)) : words.noTimeout];
+  if (job.grace) sentences.push(words.grace(span(job.grace)));
   const attempts = retry?.attempts ?? 1;
   sentences.push(
     attempts > 1

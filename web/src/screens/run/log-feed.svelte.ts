@@ -1,5 +1,6 @@
 // Reads the log of a run into rows: as events while the stream works, else as text every five seconds.
 import { ApiError, asApiError, inNs, send, url } from '../../api/client';
+import { inView, untilHidden } from '../../api/in-view';
 import { follow } from '../../api/sse';
 import { LogRows, type LogChunk } from './log-rows';
 
@@ -51,9 +52,12 @@ export class LogFeed {
 
   async #run(stop: AbortSignal): Promise<void> {
     for (let failures = 0; !stop.aborted && failures < 2;) {
+      await inView(stop);
       const before = this.#last;
       try {
-        if (await this.#events(stop)) return;
+        const end = await this.#events(stop);
+        if (end === 'complete') return;
+        if (end === 'hidden') continue;
       } catch (caught) {
         if (stop.aborted) return;
         const error = asApiError(caught);
@@ -67,24 +71,33 @@ export class LogFeed {
     await this.#poll(stop);
   }
 
-  /** True: the log is complete. */
-  async #events(stop: AbortSignal): Promise<boolean> {
+  /** Reads events until the stream ends, or until the page is hidden. */
+  async #events(stop: AbortSignal): Promise<'complete' | 'hidden' | 'cut'> {
     const { attempt, open } = this.#source;
     const path = url(this.#path, { attempt, follow: open });
-    for await (const { event, data, id } of follow(path, { signal: stop, lastEventId: this.#last })) {
-      if (event === 'end') {
-        this.#finish();
-        return true;
+    const watched = untilHidden(stop);
+    const { signal } = watched;
+    try {
+      for await (const { event, data, id } of follow(path, { signal, lastEventId: this.#last })) {
+        if (event === 'end') {
+          this.#finish();
+          return 'complete';
+        }
+        if (event !== 'output') continue;
+        this.status = 'live';
+        this.error = null;
+        this.#add(JSON.parse(data) as LogChunk);
+        this.#last = id ?? this.#last;
+        await this.#breathe();
+        if (signal.aborted) return 'hidden';
       }
-      if (event !== 'output') continue;
-      this.status = 'live';
-      this.error = null;
-      this.#add(JSON.parse(data) as LogChunk);
-      this.#last = id ?? this.#last;
-      await this.#breathe();
-      if (stop.aborted) return true;
+      return 'cut';
+    } catch (caught) {
+      if (signal.aborted) return 'hidden';
+      throw caught;
+    } finally {
+      watched.abort();
     }
-    return false;
   }
 
   /** The text has no times and no streams, but it needs no stream of events. */
