@@ -2,7 +2,12 @@
 
 use std::path::Path;
 
-const FILES: [&str; 3] = ["punctual/v1/attempts.proto", "punctual/v1/peer.proto", "punctual/v1/worker.proto"];
+const FILES: [&str; 4] = [
+    "punctual/v1/attempts.proto",
+    "punctual/v1/executor.proto",
+    "punctual/v1/peer.proto",
+    "punctual/v1/worker.proto",
+];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = Path::new("../../proto");

@@ -1,4 +1,5 @@
-//! HTTP tasks that accept and work on (R67 to R69), with the service of `examples/accepting.py`.
+//! Services that accept work and work on: HTTP (R67 to R69) with `examples/accepting.py`, gRPC (R70) with
+//! `examples/executor.rs`.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use punctual_tests::api::RUNS;
 use punctual_tests::history::has_ended;
 use punctual_tests::wait::{self, SOON};
-use punctual_tests::{Api, Machine, Node, Scene, Worker};
+use punctual_tests::{Api, Machine, Node, Scene, Worker, binary};
 use serde_json::{Value, json};
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/accepting.py");
@@ -17,8 +18,15 @@ const LONG: u32 = 100;
 /// A start is answered by then, however long the work takes.
 const ANSWERED_MAX: Duration = Duration::from_secs(1);
 
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Over {
+    Http,
+    Grpc,
+}
+
 /// The service, in a process of its own.
 struct Service {
+    over: Over,
     child: Child,
     printed: PathBuf,
     port: String,
@@ -26,13 +34,20 @@ struct Service {
 
 impl Service {
     #[track_caller]
-    fn start(scene: &Scene) -> Service {
+    fn start(scene: &Scene, over: Over) -> Service {
         let printed = scene.path("service.out");
         let file = File::create(&printed).expect("a file of the scene can be made");
-        let mut command = Command::new("python3");
-        command.args([PROGRAM, "0"]).stdin(Stdio::null()).stdout(file).stderr(Stdio::null());
-        let child = command.spawn().expect("python3 can be started; install the package python3");
-        let mut service = Service { child, printed, port: String::new() };
+        let mut command = match over {
+            Over::Http => {
+                let mut python = Command::new("python3");
+                python.arg(PROGRAM);
+                python
+            }
+            Over::Grpc => Command::new(binary::example("executor")),
+        };
+        command.arg("0").stdin(Stdio::null()).stdout(file).stderr(Stdio::null());
+        let child = command.spawn().expect("it can be started; if not, install the package python3");
+        let mut service = Service { over, child, printed, port: String::new() };
         service.port = wait::until("the service listens", SOON, || {
             service.printed().lines().find_map(|line| line.strip_prefix("port ").map(str::to_owned))
         });
@@ -50,12 +65,18 @@ impl Service {
 
     #[track_caller]
     fn submit(&self, api: &Api, rows: u32) -> String {
-        let origin = format!("http://127.0.0.1:{}", self.port);
-        let run = api.submit(&json!({ "task": { "http": {
-            "url": format!("{origin}/settle/{{{{ run.id }}}}"),
-            "body": { "rows": rows },
-            "accept": { "poll": "200ms", "all": format!("{origin}/all") },
-        } } }));
+        let address = format!("127.0.0.1:{}", self.port);
+        let task = match self.over {
+            Over::Http => json!({ "http": {
+                "url": format!("http://{address}/settle/{{{{ run.id }}}}"),
+                "body": { "rows": rows },
+                "accept": { "poll": "200ms", "all": format!("http://{address}/all") },
+            } }),
+            Over::Grpc => {
+                json!({ "grpc": { "address": address, "message": { "rows": rows }, "accept": {} } })
+            }
+        };
+        let run = api.submit(&json!({ "task": task }));
         run["id"].as_str().expect("a run has an id").to_owned()
     }
 }
@@ -88,10 +109,10 @@ fn worker(scene: &Scene, node: &Node, name: &str) -> Worker {
     worker
 }
 
-#[test]
-fn a_service_accepts_work_and_its_progress_is_seen() {
+#[track_caller]
+fn check_progress(over: Over) {
     let scene = Scene::new();
-    let (node, service, machine) = (scene.start(), Service::start(&scene), Machine::watched());
+    let (node, service, machine) = (scene.start(), Service::start(&scene, over), Machine::watched());
     let asked = wait::now();
     let id = service.submit(node.api(), 20);
     assert!(asked.elapsed() < ANSWERED_MAX + machine.taken(), "{:?}", asked.elapsed());
@@ -104,9 +125,19 @@ fn a_service_accepts_work_and_its_progress_is_seen() {
 }
 
 #[test]
-fn a_cancelled_run_cancels_the_work_at_the_service() {
+fn a_service_accepts_work_and_its_progress_is_seen() {
+    check_progress(Over::Http);
+}
+
+#[test]
+fn an_executor_accepts_work_and_its_progress_is_seen() {
+    check_progress(Over::Grpc);
+}
+
+#[track_caller]
+fn check_cancel(over: Over) {
     let scene = Scene::new();
-    let (node, service) = (scene.start(), Service::start(&scene));
+    let (node, service) = (scene.start(), Service::start(&scene, over));
     let id = service.submit(node.api(), 100 * LONG);
     until_progress(node.api(), &id);
     node.api().post(&format!("{RUNS}/{id}/cancel"), &json!({})).expect("the node answers").ok();
@@ -116,9 +147,19 @@ fn a_cancelled_run_cancels_the_work_at_the_service() {
 }
 
 #[test]
-fn a_cancel_after_a_lost_worker_cancels_the_work_at_the_service() {
+fn a_cancelled_run_cancels_the_work_at_the_service() {
+    check_cancel(Over::Http);
+}
+
+#[test]
+fn a_cancelled_run_cancels_the_work_at_the_executor() {
+    check_cancel(Over::Grpc);
+}
+
+#[track_caller]
+fn check_cancel_after_a_lost_worker(over: Over) {
     let scene = Scene::new();
-    let (node, service) = (scene.start_center("2s"), Service::start(&scene));
+    let (node, service) = (scene.start_center("2s"), Service::start(&scene, over));
     let mut first = worker(&scene, &node, "a");
     let id = service.submit(node.api(), 100 * LONG);
     until_progress(node.api(), &id);
@@ -133,9 +174,19 @@ fn a_cancel_after_a_lost_worker_cancels_the_work_at_the_service() {
 }
 
 #[test]
-fn work_goes_on_while_its_polling_worker_is_killed() {
+fn a_cancel_after_a_lost_worker_cancels_the_work_at_the_service() {
+    check_cancel_after_a_lost_worker(Over::Http);
+}
+
+#[test]
+fn a_cancel_after_a_lost_worker_cancels_the_work_at_the_executor() {
+    check_cancel_after_a_lost_worker(Over::Grpc);
+}
+
+#[track_caller]
+fn check_a_killed_worker(over: Over) {
     let scene = Scene::new();
-    let (node, service) = (scene.start_center("2s"), Service::start(&scene));
+    let (node, service) = (scene.start_center("2s"), Service::start(&scene, over));
     let mut workers = [worker(&scene, &node, "a"), worker(&scene, &node, "b")];
     let id = service.submit(node.api(), LONG);
     let run = until_progress(node.api(), &id);
@@ -145,4 +196,26 @@ fn work_goes_on_while_its_polling_worker_is_killed() {
     assert_eq!((&run["state"], &run["attempt"]), (&json!("succeeded"), &json!(2)), "{run}");
     assert_eq!((&run["output"], service.told("start", &id)), (&json!("100 rows"), 1), "{run}");
     assert_eq!(service.told("cancel", &id), 0, "{}", service.printed());
+}
+
+#[test]
+fn work_goes_on_while_its_polling_worker_is_killed() {
+    check_a_killed_worker(Over::Http);
+}
+
+#[test]
+fn work_of_an_executor_goes_on_while_its_worker_is_killed() {
+    check_a_killed_worker(Over::Grpc);
+}
+
+#[test]
+fn the_runs_of_one_executor_share_one_stream_of_one_worker() {
+    let scene = Scene::new();
+    let (node, service) = (scene.start_center("10s"), Service::start(&scene, Over::Grpc));
+    let _workers = [worker(&scene, &node, "a"), worker(&scene, &node, "b"), worker(&scene, &node, "c")];
+    // Long work first: the stream is open while the others come and go.
+    let ids = [LONG, 5, 10, 15].map(|rows| service.submit(node.api(), rows));
+    let runs = ids.map(|id| ended(node.api(), &id));
+    assert!(runs.iter().all(|run| run["worker"] == runs[0]["worker"]), "{runs:?}");
+    assert_eq!(service.printed().matches("watch\n").count(), 1, "{}", service.printed());
 }

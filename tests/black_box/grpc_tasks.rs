@@ -1,5 +1,8 @@
 //! gRPC tasks, as someone meets them on the first day: against a server on the same machine.
 
+use std::path::Path;
+
+use punctual_tests::authority::Authority;
 use punctual_tests::history::has_ended;
 use punctual_tests::shop::{self, Reflection, Shop};
 use punctual_tests::wait::{self, SOON};
@@ -7,6 +10,7 @@ use punctual_tests::{Api, Scene};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
+use tonic::transport::{Identity, Server, ServerTlsConfig};
 
 /// A server that runs in the background.
 fn shop(reflection: Reflection) -> (Runtime, Shop) {
@@ -59,6 +63,38 @@ fn a_status_is_retried_as_the_http_status_that_means_the_same() {
         assert_eq!((&run["state"], &run["attempt"]), (&json!("failed"), &json!(attempts)), "{run}");
         assert_eq!(run["error"], error);
     }
+}
+
+#[test]
+fn a_grpc_task_trusts_the_authority_that_it_names() {
+    let scene = Scene::new();
+    let node = scene.start();
+    let [own, other] = ["own", "other"].map(|name| Authority::make(&scene.path(""), name));
+    let pem = |path: &Path| std::fs::read(path).expect("openssl has written it");
+    let identity = Identity::from_pem(pem(&own.cert), pem(&own.key));
+    let server = Server::builder().tls_config(ServerTlsConfig::new().identity(identity));
+    let runtime = Runtime::new().expect("threads can be started");
+    let shop = runtime.block_on(Shop::start_on(server.expect("the certificate is good"), Reflection::V1));
+    let port = shop.address.port();
+    let run = |host: &str, tls: Value| {
+        let mut task = settle(&shop, &json!({ "lines": [{ "amount": 42 }] }));
+        task["grpc"]["address"] = json!(format!("{host}:{port}"));
+        task["grpc"]["tls"] = tls;
+        let run = ended(node.api(), &node.api().submit(&json!({ "task": task })));
+        (run["state"].clone(), run["error"].as_str().unwrap_or_default().to_owned())
+    };
+    for host in ["127.0.0.1", "localhost"] {
+        assert_eq!(run(host, json!({ "ca": own.ca })), (json!("succeeded"), String::new()));
+    }
+    assert_eq!(shop.metadata().len(), 2);
+    for tls in [json!({ "ca": other.ca }), json!({})] {
+        let (state, error) = run("127.0.0.1", tls.clone());
+        assert_eq!(state, json!("failed"), "{tls}");
+        let words = format!("no TLS with 127.0.0.1:{port}: invalid peer certificate: ");
+        assert!(error.starts_with(&words), "{tls}: {error}");
+    }
+    assert_eq!(run("127.0.0.1", Value::Null).0, json!("failed"), "a call without TLS");
+    assert_eq!(shop.metadata().len(), 2);
 }
 
 const DESCRIPTORS: &str = "/api/v1/namespaces/default/descriptors";

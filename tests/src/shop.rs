@@ -71,12 +71,17 @@ pub struct Shop {
 
 impl Shop {
     pub async fn start(reflection: Reflection) -> Shop {
+        Shop::start_on(Server::builder(), reflection).await
+    }
+
+    /// A server with further settings, such as TLS.
+    pub async fn start_on(mut server: Server, reflection: Reflection) -> Shop {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let address = listener.local_addr().expect("it has an address");
         let seen = Arc::<Mutex<Seen>>::default();
         let schema = schema();
         let about = || Builder::configure().register_encoded_file_descriptor_set(&schema);
-        let router = Server::builder().add_service(Orders(Arc::clone(&seen)));
+        let router = server.add_service(Orders(Arc::clone(&seen)));
         let router = match reflection {
             Reflection::V1 => router.add_service(about().build_v1().expect("the schema is good")),
             Reflection::V1Alpha => router.add_service(about().build_v1alpha().expect("the schema is good")),

@@ -109,6 +109,9 @@ pub const HTTP_POLL_MAX: Duration = Duration::from_secs(3600);
 pub const HTTP_POLL: Duration = Duration::from_secs(5);
 /// How long the answer to a poll may take. All polls of one origin share a connection, so a slow one delays the others.
 pub const HTTP_POLL_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time between two polls of an executor over gRPC that tells nothing by itself, and after a failed poll.
+pub const GRPC_POLL: Duration = Duration::from_secs(30);
+pub const GRPC_POLL_AGAIN: Duration = Duration::from_secs(5);
 /// Failed polls in a row that fail the attempt.
 pub const HTTP_POLLS_FAILED_MAX: u32 = 5;
 /// Ranges of status codes in one list.

@@ -21,7 +21,7 @@ use crate::name::Name;
 
 pub use accept::Accept;
 pub use descriptor::{CarriedSchema, Descriptor, NamedDescriptor, StoredDescriptor};
-pub use grpc::{Call, Code, Grpc, GrpcExpect, GrpcTls};
+pub use grpc::{Call, Code, EXECUTOR_START, Grpc, GrpcExpect, GrpcTls};
 pub use http::{Body, EXECUTION_ID, Expect, HTTP_REDIRECTS_MAX, Http, Method, Request, StatusRange};
 pub(crate) use json::check_strings;
 pub(crate) use process::{check_shell, template};
@@ -40,7 +40,7 @@ pub enum Task {
     Function(Name),
     /// A message for a queue; the run ends when a consumer has acknowledged it.
     Queue(Box<Enqueue>),
-    /// A call of a unary gRPC method.
+    /// A call of a unary gRPC method, or work for an executor.
     Grpc(Box<Grpc>),
 }
 

@@ -312,6 +312,26 @@ fn a_worker_that_ignores_a_cancel_gets_no_work_until_it_obeys() {
 }
 
 #[test]
+fn a_worker_gets_no_work_while_another_node_cannot_stop_it() {
+    let mut rig = with_workers(&[("a", 2)]);
+    let (run, token) = (RunId(77), Token(3));
+    rig.pool.distrust(&id("a"), run, token);
+    assert_eq!(rig.pool.roster().unstopped(&id("a")), [(run, token)]);
+    assert!(rig.pool.roster().present().iter().all(|worker| worker.is_stuck && !worker.is_open));
+    let waits = rig.submit(manual());
+    assert_eq!(rig.status(waits), Status::Ready);
+    // Its heartbeats go to every node, and name the attempts of all of them.
+    for (attempts, status) in [(vec![(run, token)], Status::Ready), (vec![], Status::Running)] {
+        rig.pool.hear(&id("a"), &Report::Alive { attempts }, span("15s"), rig.elapsed());
+        rig.settle();
+        assert_eq!(rig.status(waits), status);
+    }
+    // A worker that is not connected here is told of in vain.
+    rig.pool.distrust(&id("b"), run, token);
+    assert_eq!(rig.pool.roster().unstopped(&id("b")), []);
+}
+
+#[test]
 fn a_draining_worker_gets_no_work() {
     let mut rig = with_workers(&[("a", 2), ("b", 1)]);
     let draining = |rig: &mut Rig, on: bool| {

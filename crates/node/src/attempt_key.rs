@@ -58,8 +58,8 @@ impl AttemptKeys {
     pub(crate) fn give(&self, assignment: &mut Assignment) {
         let passes_on = match &assignment.definition.task {
             Task::Shell(_) | Task::Process(_) => true,
-            Task::Http(http) => http.accept.is_some(),
-            Task::Noop | Task::Function(_) | Task::Queue(_) | Task::Grpc(_) => false,
+            Task::Http(_) | Task::Grpc(_) => assignment.definition.is_accepted_elsewhere(),
+            Task::Noop | Task::Function(_) | Task::Queue(_) => false,
         };
         if passes_on {
             assignment.attempt_key = Some(self.key(assignment.run, assignment.token));

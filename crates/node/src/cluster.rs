@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_core::ids::SessionId;
+use punctual_core::ids::{RunId, SessionId, Token, WorkerId};
 use punctual_store::{Error, Leases, Member, Session, Sessions, Store};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
@@ -92,6 +92,18 @@ impl Cluster {
             wakes.spawn(async move { peers.wake(&address).await });
         }
         wakes.join_all().await;
+    }
+
+    /// Tells every other member of a worker that does not stop these attempts.
+    pub(crate) async fn distrust(&self, members: &[Session], worker: &WorkerId, attempts: &[(RunId, Token)]) {
+        let mut told = JoinSet::new();
+        let others = members.iter().filter(|member| member.id != self.session.id);
+        // Workers dial only nodes that have an address.
+        for address in others.filter_map(|member| member.address.clone()) {
+            let (peers, worker, attempts) = (Arc::clone(&self.peers), worker.clone(), attempts.to_vec());
+            told.spawn(async move { peers.distrust(&address, &worker, &attempts).await });
+        }
+        told.join_all().await;
     }
 
     /// Connects to every other member that leads or could lead; returns those whose address refuses connections.

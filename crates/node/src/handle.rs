@@ -55,6 +55,8 @@ pub(crate) enum Look {
     Attempt { worker: WorkerId, run: RunId, token: Token, reply: oneshot::Sender<bool> },
     /// Drains the workers of a name, or ends that. Answers whether there are any.
     Drain { worker: String, on: bool, reply: oneshot::Sender<bool> },
+    /// Another node has told a worker in vain to stop these attempts.
+    Distrust { worker: WorkerId, attempts: Vec<(RunId, Token)> },
 }
 
 /// Maximum number of queues whose length is reported, longest first: a node may lead any number of queues.
@@ -144,6 +146,8 @@ pub struct WorkerStatus {
     pub load: Option<Load>,
     /// It takes no more work, as it was told.
     pub draining: bool,
+    /// It does not stop an attempt that it was told to stop: it gets no work.
+    pub stuck: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -327,6 +331,11 @@ impl Handle {
         let (reply, told) = oneshot::channel();
         drop(self.looks.send(Look::Drain { worker: worker.to_owned(), on, reply }).await);
         told.await.unwrap_or_default()
+    }
+
+    /// Gives a worker no more work until its heartbeats do not name these attempts any longer: it does not stop them.
+    pub async fn distrust(&self, worker: WorkerId, attempts: Vec<(RunId, Token)>) {
+        drop(self.looks.send(Look::Distrust { worker, attempts }).await);
     }
 
     /// Waits until the status satisfies the caller. Changes that concern only counts are seen when no commit is in

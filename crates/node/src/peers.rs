@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_core::command::{Answer, Command};
-use punctual_core::ids::SessionId;
+use punctual_core::ids::{RunId, SessionId, Token, WorkerId};
 use punctual_store::Session;
 
 use crate::failure::Failure;
@@ -31,6 +31,11 @@ pub trait Peers: Send + Sync + fmt::Debug {
     async fn wake(&self, address: &str) -> bool {
         let _ = address;
         false
+    }
+
+    /// Tells a node that a worker does not stop these attempts: no node gives it work meanwhile.
+    async fn distrust(&self, address: &str, worker: &WorkerId, attempts: &[(RunId, Token)]) {
+        let _ = (address, worker, attempts);
     }
 }
 

@@ -114,6 +114,16 @@ fn every_example_is_a_job_file_or_a_program_and_says_what_it_shows() {
     }
 }
 
+#[test]
+fn the_executor_of_the_guide_is_the_one_that_is_tested() {
+    let example = read(&root().join("examples/executor.rs"));
+    let shown = blocks(&read(&root().join("docs/guides/grpc-tasks.md")), "rust");
+    assert_eq!(shown.len(), 3);
+    for (line, block) in shown {
+        assert!(example.contains(&block), "grpc-tasks.md, line {line}: not in examples/executor.rs\n{block}");
+    }
+}
+
 /// A word that no form knows: the parser answers it with those that it does.
 const UNKNOWN: &str = "zzzzzzzzzz";
 

@@ -76,6 +76,11 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
             bytes(limits::GRPC_CARRIED_BYTES_MAX),
             "422 with the field",
         ),
+        (
+            "message on the `Watch` stream of an executor",
+            bytes(limits::GRPC_ANSWER_BYTES_MAX),
+            "the stream ends, which is a failed poll",
+        ),
         ("descriptor set", bytes(limits::DESCRIPTOR_BYTES_MAX), "422 `invalid`"),
         (
             "files of a schema that reflection tells",
@@ -92,6 +97,7 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
             format!("{}, at least {}", span(limits::HTTP_POLL_MAX), span(limits::HTTP_POLL_MIN)),
             "422 `invalid`",
         ),
+        ("time in which an executor over gRPC tells nothing", span(limits::GRPC_POLL), "the worker asks it"),
         ("time for the answer to a poll", span(limits::HTTP_POLL_TIMEOUT), "the poll has failed"),
         (
             "failed polls in a row",

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use prost::Message;
 use punctual_core::command::{Answer, Command};
-use punctual_core::ids::SessionId;
+use punctual_core::ids::{RunId, SessionId, Token, WorkerId};
 use punctual_node::peers::by_mail;
 use punctual_node::{Failure, Handle, Peers};
 use punctual_store::mail::MailPosition;
@@ -278,6 +278,10 @@ impl Peers for Post {
             debug!(%error, "a peer was not woken; it looks by itself within a second");
         }
         sent.is_ok()
+    }
+
+    async fn distrust(&self, address: &str, worker: &WorkerId, attempts: &[(RunId, Token)]) {
+        self.0.dialled.distrust(address, worker, attempts).await;
     }
 }
 

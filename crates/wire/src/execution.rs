@@ -1,4 +1,4 @@
-//! What the receiver of an HTTP task says about work that it accepted.
+//! What the receiver of a task says about work that it accepted: JSON over HTTP, or `punctual.v1.Execution` over gRPC.
 //!
 //! The receivers are services of other people. Fields that are not known here are ignored.
 
@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::error::Error;
+use crate::grpc::v1;
 
 /// An execution as its receiver describes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +38,45 @@ pub struct Executions(HashMap<String, Value>);
 impl Execution {
     pub fn parse(text: &[u8]) -> Result<Execution, Error> {
         read(parse(text)?)
+    }
+
+    /// `None` means that the receiver does not know the execution.
+    pub fn from_grpc(said: v1::Execution) -> Result<Option<Execution>, Error> {
+        let status = match said.status() {
+            v1::execution::Status::Unknown => return Ok(None),
+            v1::execution::Status::Running => Status::Running,
+            v1::execution::Status::Succeeded => Status::Succeeded,
+            v1::execution::Status::Failed => Status::Failed,
+            v1::execution::Status::Unspecified => {
+                return Err(Error::invalid("status", "is missing, or none that is known here"));
+            }
+        };
+        let progress = Progress {
+            // A number that does not fit is above 100, and refused as such.
+            percent: said.percent.map(|percent| u8::try_from(percent).unwrap_or(u8::MAX)),
+            checkpoint: said.checkpoint.map(Into::into),
+            ..Progress::default()
+        };
+        Execution::checked(status, progress, said.message, said.result.map(Value::String)).map(Some)
+    }
+
+    /// The message is also a part of the progress.
+    fn checked(
+        status: Status,
+        progress: Progress,
+        message: Option<String>,
+        result: Option<Value>,
+    ) -> Result<Execution, Error> {
+        let shown = |message: &String| {
+            let end = message.floor_char_boundary(PROGRESS_MESSAGE_BYTES_MAX);
+            message[..end].into()
+        };
+        let progress = Progress { message: message.as_ref().map(shown), ..progress };
+        let progress = (progress != Progress::default()).then_some(progress);
+        if let Some(progress) = &progress {
+            progress.check()?;
+        }
+        Ok(Execution { status, progress, message, result })
     }
 }
 
@@ -91,22 +131,13 @@ fn read(value: Value) -> Result<Execution, Error> {
     if written.progress.is_some_and(|percent| !(0.0..=100.0).contains(&percent)) {
         return Err(Error::invalid("progress", "must be 0 to 100"));
     }
-    let shown = |message: &String| {
-        let end = message.floor_char_boundary(PROGRESS_MESSAGE_BYTES_MAX);
-        message[..end].into()
-    };
     let progress = Progress {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is 0 to 100")]
         percent: written.progress.map(|percent| percent as u8),
-        message: written.message.as_ref().map(shown),
         checkpoint: written.checkpoint.map(|json| json.to_string().into()),
         ..Progress::default()
     };
-    let progress = (progress != Progress::default()).then_some(progress);
-    if let Some(progress) = &progress {
-        progress.check()?;
-    }
-    Ok(Execution { status: written.status, progress, message: written.message, result: written.result })
+    Execution::checked(written.status, progress, written.message, written.result)
 }
 
 #[cfg(test)]
@@ -144,6 +175,34 @@ mod tests {
         check_refused(r#"{"status": "running", "progress": "half"}"#, "half");
         let large = "x".repeat(CHECKPOINT_BYTES_MAX);
         check_refused(&json!({ "status": "running", "checkpoint": large }).to_string(), "checkpoint");
+    }
+
+    #[test]
+    fn an_execution_over_grpc_is_read_and_checked() {
+        use v1::execution::Status as Said;
+        let said = |status: Said| v1::Execution { status: status.into(), ..v1::Execution::default() };
+        let told = v1::Execution {
+            percent: Some(40),
+            message: Some("row 400".to_owned()),
+            checkpoint: Some("{}".to_owned()),
+            result: Some("7".to_owned()),
+            ..said(Said::Running)
+        };
+        let read = Execution::from_grpc(told.clone()).unwrap().unwrap();
+        let progress = read.progress.unwrap();
+        assert_eq!((progress.percent, progress.message.as_deref()), (Some(40), Some("row 400")));
+        assert_eq!((progress.checkpoint.as_deref(), read.result), (Some("{}"), Some(json!("7"))));
+        assert_eq!(Execution::from_grpc(said(Said::Unknown)).unwrap(), None);
+        for (bad, field) in [
+            (said(Said::Unspecified), "status"),
+            (v1::Execution { status: 99, ..told.clone() }, "status"),
+            (v1::Execution { percent: Some(101), ..told.clone() }, "percent"),
+            (v1::Execution { percent: Some(256), ..told.clone() }, "percent"),
+            (v1::Execution { checkpoint: Some("{".to_owned()), ..told }, "checkpoint"),
+        ] {
+            let error = Execution::from_grpc(bad.clone()).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{field}: ")), "{bad:?}: {error}");
+        }
     }
 
     #[test]

@@ -29,7 +29,8 @@ pub use route::{Route, Strategy};
 pub use schedule::{Schedule, Schedules, read_cron};
 pub(crate) use task::NEEDED;
 pub use task::{
-    Accept, Body, Codes, Enqueue, Expect, Grpc, GrpcExpect, Http, Method, Noop, Process, Status, Task, Tls,
+    Accept, Body, Codes, Enqueue, Expect, Grpc, GrpcAccept, GrpcExpect, Http, Method, Noop, Process, Status,
+    Task, Tls,
 };
 pub use workflow::{Rule, WorkflowDraft, read_workflows};
 

@@ -29,7 +29,7 @@ use tracing::error;
 
 use crate::driver::{Driver, Input, LinkId, Now, Output, Stop};
 use crate::egress::Egress;
-use crate::executor::{self, Attempt, Clients, Ending, Groups, Host};
+use crate::executor::{self, Attempt, Clients, Ending, Executors, Groups, Host};
 use crate::function::Functions;
 use crate::log::LogSink;
 use crate::session::logs::Pending;
@@ -138,8 +138,19 @@ impl<T: Transport> Runner<T> {
         let groups = opening.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
         let (said_in, said) = mpsc::channel(SAID_MAX);
         let clients = Clients::new(egress);
-        let host =
-            Host { clock, logs, grace, guardian, groups, attempts, clients, functions, reports: said_in };
+        let executors = Executors::default();
+        let host = Host {
+            clock,
+            logs,
+            grace,
+            guardian,
+            groups,
+            attempts,
+            clients,
+            executors,
+            functions,
+            reports: said_in,
+        };
         let (tasks, controls) = (JoinSet::new(), FxHashMap::default());
         Ok(Runner { transport, driver, host: Arc::new(host), tasks, controls, said, began: Instant::now() })
     }

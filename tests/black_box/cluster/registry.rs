@@ -1,15 +1,19 @@
 //! Who works, how busy they are, and how much they get (R33, R39 to R42, R75; P12).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use punctual::{Context, Output};
 use punctual_tests::api::RUNS;
 use punctual_tests::cluster::Kept;
 use punctual_tests::history::has_ended;
-use punctual_tests::wait::{self, SOON};
+use punctual_tests::wait::{self, SOON, StopAtDrop};
 use punctual_tests::{Api, Cluster, Machine, Scene};
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 
 const ATTEMPT_LEASE: Duration = Duration::from_secs(2);
 const LEASES: [&str; 4] = ["--shard-lease", "1s", "--attempt-lease", "2s"];
@@ -101,4 +105,51 @@ fn workers_get_runs_for_their_free_slots_only() {
     }
     assert!(cluster.workers[0].wait_for_end().success(), "{}", cluster.workers[0].printed());
     wait::until_so("it is not listed any more", SOON, || !workers(cluster.api(2)).contains_key("large"));
+}
+
+#[test]
+fn a_worker_that_does_not_stop_gets_no_work_from_any_node() {
+    let scene = Scene::new();
+    let cluster = Cluster::start(&scene, &Kept::Postgres.address(), &LEASES);
+    let may_end = Arc::new(AtomicBool::new(false));
+    let (_ends, asked) = (StopAtDrop(&may_end), Arc::clone(&may_end));
+    // Nothing can end it but itself.
+    let stubborn = move |_: Context| {
+        let asked = Arc::clone(&asked);
+        async move {
+            tokio::task::block_in_place(|| wait::until_so("it may end", SOON, || asked.load(Relaxed)));
+            Ok(Output::from("at last"))
+        }
+    };
+    let runtime = Runtime::new().expect("threads can be started");
+    let builder = punctual::Worker::builder().token(cluster_token(&cluster, 0, "w")).name("w").slots(64);
+    let builder = cluster.endpoints.iter().fold(builder, |builder, url| builder.server(url));
+    let builder =
+        builder.function("stubborn", stubborn).function("quick", async |_| Ok(Output::from("done")));
+    let worker = runtime.block_on(builder.start()).expect("the nodes take the worker");
+    wait::until_so("every node knows it", SOON, || {
+        workers(cluster.api(0)).get("w").is_some_and(|w| w["nodes"].as_array().map(Vec::len) == Some(3))
+    });
+    let call = |node: usize, name: &str| {
+        let run = cluster.api(node).submit(&json!({ "task": { "function": name }, "grace": "0s" }));
+        run["id"].as_str().expect("a run has an id").to_owned()
+    };
+    let state = |run: &str| cluster.api(0).run(run)["state"].clone();
+    let stubborn = call(0, "stubborn");
+    wait::until_so("it has begun", SOON, || cluster.api(0).run(&stubborn)["started_at"].is_string());
+    cluster.api(0).post(&format!("{RUNS}/{stubborn}/cancel"), &json!({})).expect("the node answers").ok();
+    wait::until_so("its run ends without it", SOON, || state(&stubborn) == "cancelled");
+    wait::until_so("it is listed as stuck", SOON, || workers(cluster.api(1))["w"]["stuck"] == true);
+    // The other nodes hear of it with its next heartbeat. Runs are spread over all nodes.
+    let waiting = wait::until("no node gives it work", SOON, || {
+        let runs: Vec<String> = (0..12).map(|number| call(number % 3, "quick")).collect();
+        wait::pass(ATTEMPT_LEASE / 2);
+        runs.iter().all(|run| state(run) == "ready").then_some(runs)
+    });
+    may_end.store(true, Relaxed);
+    for run in waiting {
+        wait::until_so("it works again", SOON, || state(&run) == "succeeded");
+    }
+    wait::until_so("it is not stuck any more", SOON, || workers(cluster.api(1))["w"]["stuck"] == false);
+    runtime.block_on(worker.stop()).expect("it ends");
 }

@@ -1,11 +1,11 @@
-//! HTTP tasks whose receiver accepts the request and works on: how the work is followed to its end.
+//! HTTP and gRPC tasks whose receiver accepts the request and works on: how the work is followed to its end.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::http::{check_url, scheme_and_authority};
-use super::{Http, Method, Task};
+use super::{Grpc, GrpcExpect, Http, Method, Task};
 use crate::invalid::Invalid;
 use crate::job::{Definition, Strategy};
 use crate::limits::{HTTP_POLL_MAX, HTTP_POLL_MIN};
@@ -49,18 +49,50 @@ impl Http {
     }
 }
 
+impl Grpc {
+    /// The address, and whether it is called with TLS.
+    fn origin(&self) -> String {
+        let scheme = if self.tls.is_some() { "grpcs" } else { "grpc" };
+        format!("{scheme}://{}", self.address.to_ascii_lowercase())
+    }
+
+    pub(super) fn check_accept(&self) -> Result<(), Invalid> {
+        if !self.accept {
+            return Ok(());
+        }
+        if self.expect != GrpcExpect::default() {
+            let message = "with `accept`, the executor says whether the work has succeeded";
+            return Err(Invalid::new("task.grpc.expect", message));
+        }
+        match self.descriptor {
+            Some(_) => {
+                let message = "with `accept`, the schema is that of punctual.v1.Executor";
+                Err(Invalid::new("task.grpc.descriptor", message))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
 impl Definition {
     /// The origin that its workers poll. Runs that leave the choice of their worker open go to one worker for each
     /// origin, so that one connection is enough.
     pub fn polled_origin(&self) -> Option<String> {
-        let Task::Http(http) = &self.task else { return None };
         let is_open = self.route.strategy == Strategy::LeastLoaded && !self.route.splits();
-        (http.accept.is_some() && is_open).then(|| http.origin())
+        match &self.task {
+            Task::Http(http) if http.accept.is_some() && is_open => Some(http.origin()),
+            Task::Grpc(grpc) if grpc.accept && is_open => Some(grpc.origin()),
+            _ => None,
+        }
     }
 
     /// Whether the work is done by a service, and goes on without its worker.
     pub fn is_accepted_elsewhere(&self) -> bool {
-        matches!(&self.task, Task::Http(http) if http.accept.is_some())
+        match &self.task {
+            Task::Http(http) => http.accept.is_some(),
+            Task::Grpc(grpc) => grpc.accept,
+            Task::Noop | Task::Shell(_) | Task::Process(_) | Task::Function(_) | Task::Queue(_) => false,
+        }
     }
 }
 
@@ -75,6 +107,7 @@ fn origin(url: &str) -> String {
 mod tests {
     use super::*;
     use crate::job::Route;
+    use crate::task::{GrpcTls, NamedDescriptor};
 
     fn accepting(url: &str, all: Option<&str>) -> Http {
         let accept = Accept { poll: Duration::from_secs(5), all: all.map(str::to_owned) };
@@ -121,5 +154,28 @@ mod tests {
         let route = Route { strategy: Strategy::First, ..Route::default() };
         assert_eq!(Definition { route, ..accepting }.polled_origin(), None);
         assert_eq!(job(Http::get("http://example.com/a")).polled_origin(), None);
+    }
+
+    #[test]
+    fn work_for_an_executor_goes_by_its_address() {
+        let job = |grpc| Definition::of(Task::Grpc(Box::new(grpc)));
+        let work = job(Grpc::work("Example.com:50051"));
+        assert_eq!(work.polled_origin().as_deref(), Some("grpc://example.com:50051"));
+        assert!(work.is_accepted_elsewhere());
+        let secured = Grpc { tls: Some(GrpcTls::default()), ..Grpc::work("example.com:50051") };
+        assert_eq!(job(secured).polled_origin().as_deref(), Some("grpcs://example.com:50051"));
+        let call = job(Grpc::call("example.com:50051", "a.B/C"));
+        assert_eq!((call.polled_origin(), call.is_accepted_elsewhere()), (None, false));
+    }
+
+    #[test]
+    fn what_an_executor_decides_or_knows_is_refused() {
+        let refused = |grpc: Grpc| grpc.check_in(&Scope::TASK).unwrap_err().field;
+        let work = || Grpc::work("example.com:50051");
+        assert_eq!(work().check_in(&Scope::TASK), Ok(()));
+        let expect = GrpcExpect { condition: Some("json.ok".to_owned()), ..GrpcExpect::default() };
+        assert_eq!(refused(Grpc { expect, ..work() }), "task.grpc.expect");
+        let descriptor = Some(NamedDescriptor { name: "a".parse().unwrap(), carried: None });
+        assert_eq!(refused(Grpc { descriptor, ..work() }), "task.grpc.descriptor");
     }
 }

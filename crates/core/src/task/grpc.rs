@@ -1,8 +1,8 @@
-//! A call of a unary gRPC method, with a message written as JSON.
+//! A call of a unary gRPC method, with a message written as JSON, or work for an executor.
 //!
 //! The address cannot be a template, for the same reason as the host of a URL: a user who starts a job chooses its
 //! parameters, and must not choose where its metadata and message go. The schema of the message comes with the task if it
-//! names a descriptor set; otherwise the worker learns it from the server.
+//! names a descriptor set; otherwise the worker learns it from the server. An executor gets the message as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,19 +23,26 @@ use crate::template::{Condition, Scope, Values};
 pub struct Grpc {
     /// The host and the port.
     pub address: String,
-    /// Such as `orders.v1.Orders/Settle`.
+    /// Such as `orders.v1.Orders/Settle`. Work for an executor is started with [`EXECUTOR_START`].
     pub method: String,
     /// A JSON object as text. Each string in it is a template.
     pub message: String,
     pub metadata: BTreeMap<String, String>,
-    /// For the whole call, including the connection and the questions about the schema.
+    /// For the whole call, including the connection and the questions about the schema. For an executor: until it has
+    /// accepted the work.
     pub timeout: Duration,
     pub expect: GrpcExpect,
     /// `None` means a connection without TLS.
     pub tls: Option<GrpcTls>,
     /// `None` means that the server tells its schema.
     pub descriptor: Option<NamedDescriptor>,
+    /// Whether the server is an executor: it speaks `punctual.v1.Executor`, accepts the work and works on.
+    #[serde(default)]
+    pub accept: bool,
 }
+
+/// Starts work at an executor.
+pub const EXECUTOR_START: &str = "punctual.v1.Executor/Start";
 
 /// What the answer must have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +51,7 @@ pub struct GrpcExpect {
     pub condition: Option<String>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GrpcTls {
     /// A PEM file on the worker with certificates that are trusted besides the system's.
     pub ca: Option<String>,
@@ -138,7 +145,13 @@ impl Grpc {
             expect: GrpcExpect::default(),
             tls: None,
             descriptor: None,
+            accept: false,
         }
+    }
+
+    /// Work for an executor, with an empty message.
+    pub fn work(address: impl Into<String>) -> Grpc {
+        Grpc { accept: true, ..Grpc::call(address, EXECUTOR_START) }
     }
 
     /// The full name of the service, and the name of the method in it.
@@ -161,6 +174,7 @@ impl Grpc {
             return Err(Invalid::new("task.grpc.expect.status", "at least one status, such as OK"));
         }
         self.condition()?;
+        self.check_accept()?;
         check_timeout("task.grpc.timeout", self.timeout)?;
         check_ca("task.grpc.tls.ca", self.tls.as_ref().and_then(|tls| tls.ca.as_deref()))
     }

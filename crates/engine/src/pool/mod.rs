@@ -151,7 +151,7 @@ impl Pool {
     }
 
     /// A worker does not stop an attempt: it gets no more work until it says that the attempt has ended.
-    pub(crate) fn distrust(&mut self, worker: &WorkerId, run: RunId, token: Token) {
+    pub fn distrust(&mut self, worker: &WorkerId, run: RunId, token: Token) {
         self.roster.distrust(worker, run, token);
     }
 

@@ -24,6 +24,8 @@ pub struct Present<'a> {
     pub load: Option<Load>,
     /// It drains: it takes no more assignments.
     pub is_draining: bool,
+    /// It does not stop an attempt that it was told to stop, so it gets no assignments.
+    pub is_stuck: bool,
     /// Whether it takes assignments at all, if it has a free slot.
     pub is_open: bool,
 }

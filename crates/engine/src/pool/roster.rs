@@ -463,7 +463,8 @@ impl Roster {
             let announced = worker.announced.as_ref()?;
             let (busy, free) = (worker.held.len(), worker.free());
             let (is_open, is_draining) = (worker.is_open(), worker.draining);
-            Some(Present { id, announced, busy, free, load: worker.load, is_open, is_draining })
+            let (load, is_stuck) = (worker.load, !worker.unstopped.is_empty());
+            Some(Present { id, announced, busy, free, load, is_open, is_draining, is_stuck })
         })
     }
 

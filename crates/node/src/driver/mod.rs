@@ -399,6 +399,13 @@ impl Driver {
         &self.pool
     }
 
+    /// Another node has told a worker in vain to stop these attempts.
+    pub fn distrust(&mut self, worker: &WorkerId, attempts: &[(RunId, Token)]) {
+        for (run, token) in attempts {
+            self.pool.distrust(worker, *run, *token);
+        }
+    }
+
     /// A shard's state in memory, for inspection.
     pub fn shard(&self, id: ShardId) -> Option<&Shard> {
         match &self.shards.get(usize::from(id.0))?.standing {

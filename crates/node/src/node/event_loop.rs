@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
-use punctual_core::attempt::Order;
+use punctual_core::attempt::{Order, Report};
 use punctual_core::command::{Answer, Command};
 use punctual_core::cross_shard::CrossShardRequest;
 use punctual_core::ids::WorkerId;
@@ -315,6 +315,7 @@ impl EventLoop {
                 let told = named.filter(|(_, link)| link.orders.send(vec![Order::Drain { on }]).is_ok());
                 reply.send(told.count() > 0).unwrap_or_default();
             }
+            Arrived::Look(Look::Distrust { worker, attempts }) => self.driver.distrust(&worker, &attempts),
             Arrived::Idle(idle) => {
                 // The caller may have gone.
                 let _ = idle.send(Idle { wake: self.driver.next_wake(), orders: self.orders });
@@ -337,7 +338,11 @@ impl EventLoop {
             }
             Linked::Reports(number, worker, reports) if self.is_newest(number, &worker) => {
                 hit(Point::NodeReportTaken);
-                self.step(Input::Reports { worker, reports });
+                let is_heartbeat = reports.iter().any(|report| matches!(report, Report::Alive { .. }));
+                self.step(Input::Reports { worker: worker.clone(), reports });
+                if is_heartbeat {
+                    self.warn_peers(&worker);
+                }
                 hit(Point::NodeReportApplied);
             }
             Linked::Left(number, worker) if self.is_newest(number, &worker) => {

@@ -84,10 +84,11 @@ async fn workers(session: &Session) -> Result<(), Failure> {
                 .map(|share| share.map_or_else(|| "-".to_owned(), |share| format!("{share}%")));
             let labels: Vec<String> =
                 worker.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
-            let state = match (worker.lost, worker.draining) {
-                (true, _) => "lost",
-                (false, true) => "draining",
-                (false, false) => "ready",
+            let state = match worker {
+                Worker { lost: true, .. } => "lost",
+                Worker { stuck: true, .. } => "stuck",
+                Worker { draining: true, .. } => "draining",
+                _ => "ready",
             };
             let state = state.to_owned();
             let words =

@@ -8,13 +8,15 @@ mod key;
 mod trust;
 mod waits;
 
+use punctual_core::ids::WorkerId;
 use punctual_failpoint::{Point, hit};
 use punctual_node::Failure;
 use punctual_wire::grpc::peer::{self, MESSAGE_BYTES_MAX};
+use punctual_wire::grpc::read_attempts;
 use punctual_wire::grpc::v1::peer_server::{Peer, PeerServer};
 use punctual_wire::grpc::v1::{
-    AskRequest, AskResponse, DrainWorker, Drained, LookRequest, LookResponse, WaitRequest, WakeRequest,
-    WakeResponse,
+    AskRequest, AskResponse, DistrustWorker, Distrusted, DrainWorker, Drained, LookRequest, LookResponse,
+    WaitRequest, WakeRequest, WakeResponse,
 };
 use tonic::service::interceptor::InterceptedService;
 use tonic::{Request, Response, Status, Streaming};
@@ -66,6 +68,14 @@ impl Peer for Answering {
     async fn drain(&self, request: Request<DrainWorker>) -> Result<Response<Drained>, Status> {
         let DrainWorker { worker, on } = request.into_inner();
         Ok(Response::new(Drained { told: self.endpoints.handle.drain(&worker, on).await }))
+    }
+
+    async fn distrust(&self, request: Request<DistrustWorker>) -> Result<Response<Distrusted>, Status> {
+        let DistrustWorker { worker, attempts } = request.into_inner();
+        let attempts =
+            read_attempts(attempts).map_err(|error| Status::invalid_argument(error.to_string()))?;
+        self.endpoints.handle.distrust(WorkerId(worker.into()), attempts).await;
+        Ok(Response::new(Distrusted {}))
     }
 
     async fn look(&self, _: Request<LookRequest>) -> Result<Response<LookResponse>, Status> {

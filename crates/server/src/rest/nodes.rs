@@ -99,6 +99,7 @@ impl Endpoints {
             name: worker.id,
             lost: worker.lost,
             draining: worker.draining,
+            stuck: worker.stuck,
             nodes: vec![self.node.as_ref().to_owned()],
             slots: worker.slots,
             busy: worker.busy,
@@ -189,6 +190,7 @@ fn joined(workers: impl Iterator<Item = Worker>) -> Vec<Worker> {
                 known.busy += worker.busy;
                 known.lost |= worker.lost;
                 known.draining |= worker.draining;
+                known.stuck |= worker.stuck;
                 known.nodes.extend(worker.nodes);
                 known.nodes.sort();
             }

@@ -75,6 +75,7 @@ fn tasks() -> impl Strategy<Value = Task> {
             let descriptor = Some(NamedDescriptor { name: "shop".parse().unwrap(), carried });
             Task::Grpc(Box::new(Grpc { descriptor, ..Grpc::call("shop:1", "shop.v1.Orders/Settle") }))
         }),
+        Just(Task::Grpc(Box::new(Grpc::work("shop:1")))),
         "[a-z_][a-z_.]{0,19}".prop_map(|name| Task::Function(name.parse().unwrap())),
         (words, btree_map("[A-Z]{1,8}", ".{0,20}", 0..4), option::of("/[a-z]{1,9}"))
             .prop_map(|(command, env, dir)| Task::Process(Process { command, env, dir })),

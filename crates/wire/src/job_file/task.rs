@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use crate::error::Error;
 use crate::schema;
 
-pub use grpc::{Codes, Grpc, GrpcExpect};
+pub use grpc::{Codes, Grpc, GrpcAccept, GrpcExpect};
 pub use http::{Accept, Body, Expect, Http, Method, Status, Tls};
 pub(super) use http::{OneStatus, OneStatusVisitor, one_code};
 pub use queue::Enqueue;

@@ -173,6 +173,11 @@ fn what_people_write_is_understood() {
             r#"{"accept":{"all":"http://a/all","poll":"1m30s"},"method":"PUT","url":"http://a/b"}"#,
         ),
         (
+            "task: { grpc: { address: 'a:1', accept: {} } }",
+            "/task",
+            r#"{"grpc":{"accept":{},"address":"a:1"}}"#,
+        ),
+        (
             "task: { grpc: { address: 'a:1', method: b.C/D } }",
             "/task",
             r#"{"grpc":{"address":"a:1","method":"b.C/D"}}"#,
@@ -316,7 +321,7 @@ fn every_example_of_the_guides_is_a_job() {
         read_one(example);
         examples += 1;
     }
-    assert_eq!(examples, 9);
+    assert_eq!(examples, 10);
 }
 
 #[test]

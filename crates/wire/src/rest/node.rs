@@ -59,6 +59,9 @@ pub struct Worker {
     /// Whether it was told to take no more runs.
     #[serde(default)]
     pub draining: bool,
+    /// Whether it does not stop an attempt that it was told to stop. It gets no runs until that attempt has ended.
+    #[serde(default)]
+    pub stuck: bool,
     /// The nodes that may assign runs to it.
     #[serde(default)]
     pub nodes: Vec<String>,

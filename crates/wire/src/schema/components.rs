@@ -135,6 +135,7 @@ impl Components {
             self.rule(schema, field, "format", json!(format));
         }
         self.exactly_one("Task", |_| true);
+        self.exactly_one("Grpc", |field| matches!(field, "method" | "accept"));
         self.exactly_one("Schedule", |field| {
             matches!(field, "cron" | "every" | "after_finish" | "at" | "manual")
         });
@@ -145,7 +146,6 @@ impl Components {
             ("Process", "command"),
             ("Http", "url"),
             ("Grpc", "address"),
-            ("Grpc", "method"),
             ("Enqueue", "name"),
         ] {
             if let Some(schema) = self.0.get_mut(schema) {

@@ -96,6 +96,7 @@ fn what_is_structurally_good_or_bad_is_so_to_the_reader_and_to_the_schema() {
             "expect": { "status": ["OK", "NOT_FOUND"], "condition": "json.ok" }
         } } }),
         json!({ "task": { "grpc": { "address": "orders:50051", "method": "a.B/C", "tls": {}, "expect": { "status": "OK" } } } }),
+        json!({ "task": { "grpc": { "address": "orders:50051", "message": { "n": 1 }, "accept": {} } } }),
         json!({ "task": { "queue": { "name": "orders" } } }),
         json!({ "task": { "queue": {
             "name": "any text", "body": "{{ params.a }}", "delay": "1s", "retry": "0s", "ttl": "1h", "priority": 9
@@ -158,6 +159,8 @@ fn what_is_structurally_good_or_bad_is_so_to_the_reader_and_to_the_schema() {
         json!({ "task": { "grpc": { "address": "orders:50051", "method": "a.B/C", "expect": { "status": "ok" } } } }),
         json!({ "task": { "grpc": { "address": "orders:50051", "method": "a.B/C", "expect": { "status": [] } } } }),
         json!({ "task": { "grpc": { "address": "orders:50051", "method": "a.B/C", "expect": { "body": "a" } } } }),
+        json!({ "task": { "grpc": { "address": "orders:50051", "method": "a.B/C", "accept": {} } } }),
+        json!({ "task": { "grpc": { "address": "orders:50051", "accept": { "poll": "1s" } } } }),
         json!({ "task": { "queue": {} } }),
         json!({ "task": { "queue": { "name": "" } } }),
         json!({ "task": { "queue": "orders" } }),

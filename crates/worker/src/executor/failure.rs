@@ -41,7 +41,7 @@ fn no_connection(place: &str, is_secure: bool, why: &str) -> String {
 }
 
 /// Why no connection was possible, if a rule or the network says so.
-fn unreachable(error: &(dyn Error + 'static), place: &str) -> Option<String> {
+pub(super) fn unreachable(error: &(dyn Error + 'static), place: &str) -> Option<String> {
     if let Some(refused) = causes(error).find_map(|cause| cause.downcast_ref::<Refused>()) {
         return Some(refused.to_string());
     }

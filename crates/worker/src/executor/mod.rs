@@ -1,6 +1,7 @@
 //! Executes tasks: one file per kind.
 //!
-//! `http` calls a URL, `grpc` a method of a server, `function` a registered function of this program. `shell` and `process` start a program
+//! `http` calls a URL, `grpc` a method of a server; both follow the work of a service that accepts it and works on
+//! (`accepted`). `function` calls a registered function of this program. `shell` and `process` start a program
 //! (`launch`), under a guardian or at least in its own process group (`program`, `group`), read its output (`output`),
 //! and end it when asked. Every failure here, including a panic, becomes an outcome.
 
@@ -8,6 +9,7 @@ mod shell;
 mod process;
 mod http;
 mod grpc;
+mod accepted;
 mod function;
 mod ended;
 mod failure;
@@ -39,6 +41,7 @@ use crate::driver::Stop;
 use crate::function::Functions;
 use crate::log::{LogSink, Transcript};
 pub(crate) use group::Groups;
+pub(crate) use grpc::Executors;
 pub(crate) use http::Clients;
 pub(crate) use line::Lines;
 
@@ -54,6 +57,7 @@ pub(crate) struct Host {
     /// Holds a folder for each attempt of a program.
     pub(crate) attempts: PathBuf,
     pub(crate) clients: Clients,
+    pub(crate) executors: Executors,
     pub(crate) functions: Functions,
     /// Reports of running attempts, such as progress.
     pub(crate) reports: mpsc::Sender<Report>,

@@ -14,6 +14,7 @@ mod templates;
 mod http;
 mod accept;
 mod grpc;
+mod executor;
 #[path = "../../../../tests/src/shop.rs"]
 pub mod shop;
 mod functions;

@@ -1,7 +1,8 @@
 //! Workers that do not stop an attempt, and the worker that a user chooses for a run.
 //!
 //! Such a worker may still execute the attempt, so it gets no more work until a report or a heartbeat shows that the
-//! attempt has ended.
+//! attempt has ended. The other nodes are told of the attempt: they hear the same heartbeats, so each of them sees the
+//! end by itself.
 
 use std::sync::Arc;
 
@@ -30,6 +31,11 @@ impl Roster {
             known.unstopped.insert((run, token));
             self.changes += 1;
         }
+    }
+
+    /// The attempts that a worker was told to stop in vain.
+    pub fn unstopped(&self, worker: &WorkerId) -> Vec<(RunId, Token)> {
+        super::sorted(self.workers.get(worker).into_iter().flat_map(|known| known.unstopped.iter().copied()))
     }
 
     pub(in crate::pool) fn attempt_ended(&mut self, worker: &WorkerId, run: RunId, token: Token) {

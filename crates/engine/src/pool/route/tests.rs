@@ -44,6 +44,7 @@ impl Floor {
                 free: *free,
                 load: *load,
                 is_draining: false,
+                is_stuck: false,
                 is_open: true,
             })
             .collect()

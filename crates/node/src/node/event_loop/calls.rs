@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use punctual_core::change::Batch;
-use punctual_core::ids::SessionId;
+use punctual_core::ids::{SessionId, WorkerId};
 use punctual_failpoint::{Point, hit};
 use punctual_store::{Error, Session, Store};
 use tracing::warn;
@@ -21,6 +21,18 @@ impl EventLoop {
                 warn!(%error, "the session of an earlier process of this node could not be ended: it expires by itself");
             }
         });
+    }
+
+    /// Tells the other nodes of a worker that does not stop its attempts. Said again with every heartbeat, so that a node
+    /// that joins meanwhile or missed it hears it too.
+    pub(super) fn warn_peers(&self, worker: &WorkerId) {
+        let Some(cluster) = self.cluster.clone() else { return };
+        let attempts = self.driver.pool().roster().unstopped(worker);
+        if attempts.is_empty() {
+            return;
+        }
+        let (worker, members) = (worker.clone(), self.driver.members().to_vec());
+        self.runtime.spawn(async move { cluster.distrust(&members, &worker, &attempts).await });
     }
 
     pub(super) fn call(&mut self, output: Output) {

@@ -56,6 +56,7 @@ impl EventLoop {
             announced: Arc::clone(announced),
             load: None,
             draining: false,
+            stuck: false,
         });
         let told = present.map(|worker| WorkerStatus {
             id: worker.id.to_string(),
@@ -65,6 +66,7 @@ impl EventLoop {
             announced: Arc::clone(worker.announced),
             load: worker.load,
             draining: worker.is_draining,
+            stuck: worker.is_stuck,
         });
         told.chain(lost).collect()
     }

@@ -12,10 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use punctual_core::command::{Answer, Command};
+use punctual_core::ids::{RunId, Token, WorkerId};
 use punctual_node::{Failure, Peers};
+use punctual_wire::grpc::attempt;
 use punctual_wire::grpc::peer::{self, MESSAGE_BYTES_MAX};
 use punctual_wire::grpc::v1::peer_client::PeerClient;
-use punctual_wire::grpc::v1::{DrainWorker, LookRequest, WakeRequest};
+use punctual_wire::grpc::v1::{DistrustWorker, DrainWorker, LookRequest, WakeRequest};
 use punctual_wire::rest::{Node, Worker};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -213,6 +215,17 @@ impl Peers for Dialled {
             debug!(address, "a peer was not woken; it looks by itself within a second");
         }
         is_awake
+    }
+
+    async fn distrust(&self, address: &str, worker: &WorkerId, attempts: &[(RunId, Token)]) {
+        let Ok(line) = self.line(address) else { return };
+        let attempts = attempts.iter().map(|(run, token)| attempt(*run, *token)).collect();
+        let mut request = Request::new(DistrustWorker { worker: worker.to_string(), attempts });
+        self.key.put_on(&mut request);
+        match timeout(CONNECT_TIME, line.client.clone().distrust(request)).await {
+            Ok(answered) => line.heard(address, answered.as_ref().err()),
+            Err(_) => debug!(address, "a peer was not told of a worker; the next heartbeat tells it again"),
+        }
     }
 }
 

@@ -264,6 +264,10 @@ impl Peer for Silent {
         std::future::pending().await
     }
 
+    async fn distrust(&self, _: Request<DistrustWorker>) -> Result<Response<Distrusted>, Status> {
+        std::future::pending().await
+    }
+
     async fn look(&self, _: Request<LookRequest>) -> Result<Response<LookResponse>, Status> {
         std::future::pending().await
     }

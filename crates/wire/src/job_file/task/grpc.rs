@@ -1,4 +1,4 @@
-//! `task.grpc:`, a call of a unary method and the expected answer.
+//! `task.grpc:`, a call of a unary method and the expected answer, or work for an executor.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,7 +26,7 @@ pub struct Grpc {
     /// A host and a port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// The service with its package, a slash and the method.
+    /// The service with its package, a slash and the method. Not with `accept`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
     /// The message as JSON. Its texts are templates.
@@ -46,7 +46,15 @@ pub struct Grpc {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Name>)]
     pub descriptor: Option<Name>,
+    /// The server is an executor: it speaks `punctual.v1.Executor`, accepts the message and works on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accept: Option<GrpcAccept>,
 }
+
+/// It has no settings.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, DeriveDeserialize, ToSchema)]
+#[serde(deny_unknown_fields, expecting = "an empty map, {}")]
+pub struct GrpcAccept {}
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, DeriveDeserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { status: [OK, NOT_FOUND], condition: json.ok }")]
@@ -73,10 +81,17 @@ impl Grpc {
         };
         let address =
             self.address.ok_or_else(|| missing("address", "the host and the port of the server"))?;
-        let method = self
-            .method
-            .ok_or_else(|| missing("method", "the method to call, such as orders.v1.Orders/Settle"))?;
-        let default = rule::Grpc::call(address, method);
+        let default = match (self.method, self.accept) {
+            (Some(method), None) => rule::Grpc::call(address, method),
+            (None, Some(GrpcAccept {})) => rule::Grpc::work(address),
+            (Some(_), Some(_)) => {
+                let message = "leave it out: with `accept`, the methods are those of punctual.v1.Executor";
+                return Err(Error::invalid("task.grpc.method", message));
+            }
+            (None, None) => {
+                return Err(missing("method", "the method to call, such as orders.v1.Orders/Settle"));
+            }
+        };
         let expect = self.expect.unwrap_or_default();
         Ok(rule::Grpc {
             message: self
@@ -92,6 +107,7 @@ impl Grpc {
             descriptor: self.descriptor.map(|name| rule::NamedDescriptor { name, carried: None }),
             address: default.address,
             method: default.method,
+            accept: default.accept,
         })
     }
 
@@ -104,13 +120,14 @@ impl Grpc {
         };
         Grpc {
             address: Some(grpc.address.clone()),
-            method: Some(grpc.method.clone()),
+            method: (!grpc.accept).then(|| grpc.method.clone()),
             message: (!message.is_empty()).then_some(message),
             metadata: grpc.metadata.clone(),
             timeout: (grpc.timeout != limits::HTTP_TIMEOUT).then_some(Span(grpc.timeout)),
             expect: (grpc.expect != rule::GrpcExpect::default()).then_some(expect),
             tls: grpc.tls.clone().map(|rule::GrpcTls { ca }| Tls { ca }),
             descriptor: grpc.descriptor.as_ref().map(|named| named.name.clone()),
+            accept: grpc.accept.then_some(GrpcAccept {}),
         }
     }
 }

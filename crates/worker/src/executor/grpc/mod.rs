@@ -1,5 +1,5 @@
 //! A gRPC task: learns the schema of the method from its server, unless the task carries it, sends the message, and
-//! checks the answer.
+//! checks the answer. If the server is an executor, `accept` hands the work over and follows it to its end.
 //!
 //! There is no exit code: the task succeeds if the answer is as expected. The answer is written to the log as JSON, and
 //! it is the run's output.
@@ -11,6 +11,8 @@
 mod connect;
 mod reflection;
 mod unary;
+mod accept;
+mod stream;
 
 use std::sync::Arc;
 
@@ -27,8 +29,12 @@ use super::http::{Condition, first_line, header_values, headers, of_run};
 use super::output::write;
 use super::{Attempt, Ending, Host, stop_asked};
 use crate::log::Transcript;
+pub(crate) use stream::Executors;
 
 pub(super) async fn execute(grpc: &Grpc, attempt: Attempt, host: &Host) -> Ending {
+    if grpc.accept {
+        return accept::execute(grpc, attempt, host).await;
+    }
     let Attempt { assignment, started_at, mut stop, .. } = attempt;
     let transcript =
         Transcript::new(assignment.run, assignment.token, Arc::clone(&host.clock), Arc::clone(&host.logs));

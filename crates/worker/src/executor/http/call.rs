@@ -87,13 +87,16 @@ pub(super) fn own_headers(http: &Http, assignment: &Assignment) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if http.accept.is_some() {
         headers.insert(EXECUTION_ID, HeaderValue::from(assignment.run.0));
-        let key = assignment.attempt_key.as_deref().and_then(|key| HeaderValue::from_str(key).ok());
-        if let Some(mut key) = key {
-            key.set_sensitive(true);
-            headers.insert(ATTEMPT_KEY_HEADER, key);
-        }
+        headers.extend(attempt_key(assignment));
     }
     headers
+}
+
+/// The header with the key of the attempt, if it has one.
+pub(in crate::executor) fn attempt_key(assignment: &Assignment) -> Option<(HeaderName, HeaderValue)> {
+    let mut key = HeaderValue::from_str(assignment.attempt_key.as_deref()?).ok()?;
+    key.set_sensitive(true);
+    Some((HeaderName::from_static(ATTEMPT_KEY_HEADER), key))
 }
 
 fn target_of(response: &Response) -> Option<String> {

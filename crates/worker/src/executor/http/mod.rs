@@ -6,7 +6,6 @@
 mod answer;
 mod call;
 mod accept;
-mod watch;
 mod poll;
 mod client;
 
@@ -24,7 +23,7 @@ use super::{Attempt, Ending, Host, failure, stop_asked};
 use crate::log::Transcript;
 use answer::Answer;
 pub(super) use answer::{Condition, first_line, header_values};
-pub(super) use call::{headers, of_run};
+pub(super) use call::{attempt_key, headers, of_run};
 pub(crate) use client::Clients;
 pub(super) use client::{CONNECT_MAX, read_ca};
 

@@ -4,8 +4,7 @@
 //! answers. Both go when the last attempt that uses them has ended. The egress rules are checked when a connection is
 //! opened.
 
-use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::attempt::Assignment;
@@ -16,13 +15,12 @@ use punctual_wire::Error;
 use punctual_wire::execution::{Execution, Executions};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Client, Response, StatusCode, Url};
-use rustc_hash::FxHashMap;
 use tokio::sync::{self, OnceCell};
 use tokio::time::{Instant, timeout};
 
 use super::call;
 use super::client::{Clients, to_port};
-use super::watch::Poll;
+use crate::executor::accepted::{Poll, Shared};
 use crate::executor::failure::explain;
 
 /// The connections and answers that attempts share.
@@ -223,27 +221,4 @@ fn understood(execution: Result<Execution, Error>) -> Poll {
 
 fn not_understood(error: &Error) -> String {
     format!("the answer is not understood: {error}")
-}
-
-/// Values that live as long as they are used.
-#[derive(Debug)]
-struct Shared<K, V>(Mutex<FxHashMap<K, Weak<V>>>);
-
-impl<K, V> Default for Shared<K, V> {
-    fn default() -> Self {
-        Shared(Mutex::default())
-    }
-}
-
-impl<K: Hash + Eq, V: Default> Shared<K, V> {
-    fn get(&self, key: K) -> Arc<V> {
-        let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(value) = values.get(&key).and_then(Weak::upgrade) {
-            return value;
-        }
-        values.retain(|_, value| value.strong_count() > 0);
-        let value = Arc::new(V::default());
-        values.insert(key, Arc::downgrade(&value));
-        value
-    }
 }

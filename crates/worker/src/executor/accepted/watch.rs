@@ -1,4 +1,4 @@
-//! Decides what follows from each poll of accepted work. It does no I/O.
+//! Decides what follows from each poll of accepted work. It does no I/O. What a service tells by itself counts as a poll.
 //!
 //! ```text
 //!  first attempt ──────────────────────────▶ start ──▶ watching ──▶ succeeded, failed
@@ -26,8 +26,8 @@ pub(super) struct Watch {
 }
 
 /// What a poll brought.
-#[derive(Debug)]
-pub(super) enum Poll {
+#[derive(Debug, Clone)]
+pub(in crate::executor) enum Poll {
     Told(Execution),
     /// The receiver does not know the execution; in words.
     Unknown(String),
