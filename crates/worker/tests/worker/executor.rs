@@ -399,8 +399,9 @@ async fn five_failed_polls_in_a_row_fail_the_attempt() {
         let notes = rig.logs.text(run, Output::Note);
         assert_eq!(notes.matches("a poll failed: ").count(), 4, "{notes}");
     }
-    assert_eq!((service.script.0.lock().asked, service.script.0.lock().streams.len()), (10, 1));
     rig.shut_down().await;
+    let seen = service.script.0.lock();
+    assert_eq!((seen.asked, seen.streams.len()), (10, 1));
 }
 
 #[tokio::test]

@@ -18,6 +18,10 @@ use crate::executor::http::{attempt_key, headers, of_run};
 use crate::executor::{Attempt, Ending, Host, fail};
 use crate::log::Transcript;
 
+/// The executor is told a deadline that is later than our timeout by this: the client ends the call at the deadline too,
+/// and our timeout says better what happened.
+const DEADLINE_MARGIN: Duration = Duration::from_secs(1);
+
 pub(super) async fn execute(grpc: &Grpc, attempt: Attempt, host: &Host) -> Ending {
     match Executor::new(grpc, &attempt, host) {
         Ok(mut executor) => accepted::execute(&mut executor, &attempt, host).await,
@@ -92,7 +96,7 @@ impl Service for Executor<'_> {
             message: self.message.clone(),
             checkpoint: checkpoint.as_deref().map(str::to_owned),
         });
-        request.set_timeout(self.grpc.timeout);
+        request.set_timeout(self.grpc.timeout + DEADLINE_MARGIN);
         let channel = self.follower.channel().await.map_err(|error| (error, Failed::Error))?;
         let answer = client(channel).start(request).await;
         let code = Code::of(answer.as_ref().err().map_or(0, |status| status.code() as i32));
