@@ -43,14 +43,16 @@ async function freePort() {
   return port;
 }
 
-// So that the listeners of `exit` below are called.
+const children = new Set();
+process.once('exit', () => children.forEach((child) => child.kill('SIGKILL')));
+// So that the listener of `exit` is called.
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1));
 
 /** A child process that does not outlive this one. */
 function start(command, options = {}) {
   const child = spawn(command[0], command.slice(1), { stdio: ['ignore', 'ignore', 'inherit'], ...options });
-  const ended = new Promise((resolve) => child.once('exit', resolve));
-  process.once('exit', () => child.kill('SIGKILL'));
+  children.add(child);
+  const ended = new Promise((resolve) => child.once('exit', resolve)).then(() => children.delete(child));
   const end = async (signal = 'SIGTERM') => {
     if (child.exitCode === null && child.signalCode === null) child.kill(signal);
     await ended;
