@@ -40,7 +40,8 @@ export function taskText(task: JobFile['task']): { kind: string; text: string } 
   if (typeof task.shell === 'string') return { kind: 'shell', text: task.shell };
   if (task.process) return { kind: 'process', text: task.process.command.join(' ') };
   if (task.http) return { kind: 'http', text: `${task.http.method ?? 'GET'} ${task.http.url}` };
-  if (task.grpc) return { kind: 'grpc', text: `${task.grpc.method ?? 'punctual.v1.Executor'} ${task.grpc.address}` };
+  if (task.grpc)
+    return { kind: 'grpc', text: `${task.grpc.method ?? 'punctual.v1.Executor'} ${task.grpc.address}` };
   if (task.queue) return { kind: 'queue', text: task.queue.name };
   if (task.function) return { kind: 'function', text: task.function };
   return { kind: 'noop', text: '' };
