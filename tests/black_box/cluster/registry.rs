@@ -123,7 +123,7 @@ fn a_worker_that_does_not_stop_gets_no_work_from_any_node() {
     };
     let runtime = Runtime::new().expect("threads can be started");
     let builder = punctual::Worker::builder().token(cluster_token(&cluster, 0, "w")).name("w").slots(64);
-    let builder = cluster.endpoints.iter().fold(builder, |builder, url| builder.server(url));
+    let builder = cluster.endpoints.iter().fold(builder, punctual::WorkerBuilder::server);
     let builder =
         builder.function("stubborn", stubborn).function("quick", async |_| Ok(Output::from("done")));
     let worker = runtime.block_on(builder.start()).expect("the nodes take the worker");

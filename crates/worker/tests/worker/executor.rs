@@ -31,6 +31,9 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::rig::{Rig, TOKEN, assignment, until};
 use crate::shop::{Reflection, Shop};
 
+/// The channel to a `Watch` stream.
+type Telling = mpsc::Sender<Result<WatchResponse, Status>>;
+
 /// What the executor was asked, and what it answers.
 #[derive(Debug, Default)]
 struct Seen {
@@ -40,7 +43,7 @@ struct Seen {
     /// Executions that were asked for.
     followed: BTreeSet<String>,
     /// Streams that were opened, each with its metadata, and the channel to it while it is open.
-    streams: Vec<(MetadataMap, Option<mpsc::Sender<Result<WatchResponse, Status>>>)>,
+    streams: Vec<(MetadataMap, Option<Telling>)>,
     /// The connections that calls came over.
     connections: BTreeSet<Option<SocketAddr>>,
     /// What is told about each execution. Missing: it is not known.
