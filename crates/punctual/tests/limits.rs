@@ -74,7 +74,7 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         (
             "part of a descriptor set that a task needs",
             bytes(limits::GRPC_CARRIED_BYTES_MAX),
-            "422 with the field",
+            "422 `invalid`",
         ),
         (
             "message on the `Watch` stream of an executor",

@@ -37,7 +37,6 @@ pub struct Grpc {
     /// `None` means that the server tells its schema.
     pub descriptor: Option<NamedDescriptor>,
     /// Whether the server is an executor: it speaks `punctual.v1.Executor`, accepts the work and works on.
-    #[serde(default)]
     pub accept: bool,
 }
 
