@@ -16,7 +16,7 @@ use crate::name::{Name, Namespace};
 use crate::queue::{Message, MessageId, MessagePosition, QueueNumber, QueueRecord};
 use crate::run::Run;
 use crate::search::RunTerm;
-use crate::statistics::{Statistics, StatisticsKey};
+use crate::statistics::{RecentCounts, Statistics, StatisticsKey};
 
 /// The primary key of a row, in the order in which a batch is written.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,6 +33,8 @@ pub enum RowKey {
     /// The job, the revision and the first due time.
     Skip(JobId, u32, Timestamp),
     Statistics(Arc<StatisticsKey>),
+    /// A page of recent counts of the shard.
+    RecentCounts(u32),
     /// An entry of the search index.
     Term(Arc<RunTerm>),
     Queue(QueueNumber),
@@ -50,6 +52,7 @@ pub enum Row {
     Unique(UniqueKey),
     Skip(Skip),
     Statistics(Arc<Statistics>),
+    RecentCounts(RecentCounts),
     Term(Arc<RunTerm>),
     Queue(QueueRecord),
     Message(Arc<Message>),
@@ -205,6 +208,7 @@ impl Row {
             Row::Unique(unique) => RowKey::Unique(Arc::clone(&unique.key)),
             Row::Skip(skip) => RowKey::Skip(skip.job, skip.revision, skip.from),
             Row::Statistics(row) => RowKey::Statistics(Arc::clone(&row.key)),
+            Row::RecentCounts(recent) => RowKey::RecentCounts(recent.page),
             Row::Term(term) => RowKey::Term(Arc::clone(term)),
             Row::Queue(queue) => RowKey::Queue(queue.number),
             Row::Message(message) => RowKey::Message(message.id.queue, message.position()),
@@ -341,6 +345,8 @@ pub struct Loaded {
     pub runs: Vec<RunRecord>,
     /// Every queue, without its messages: these are read in pages.
     pub queues: Vec<QueueRecord>,
+    /// All pages, without a gap.
+    pub recent_counts: Vec<RecentCounts>,
 }
 
 /// A place in the order of timers: wake time, then id.

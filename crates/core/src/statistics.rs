@@ -1,14 +1,17 @@
 //! Statistics of ended runs: small rows, written in the commit in which the runs end.
 //!
 //! A row counts the runs of one job in one hour, or the runs of one namespace in one minute or hour. Each shard writes
-//! rows of its own, and a leader continues only rows that it began itself: so it never reads a row to count a run. A
-//! reader adds up all rows of a bucket.
+//! rows of its own, and a leader continues only rows that it began itself: so it never reads a row to count a run.
+//!
+//! What a commit counts goes to a page of recent counts first: one row for all jobs. About once a minute the recent
+//! counts of a shard are moved to the rows of their buckets. A reader adds up all rows of a bucket and the recent counts.
 //!
 //! A split run counts once: its child runs are not counted. A recorded range of missed due times counts as one skip.
 
 mod encoding;
 mod histogram;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -129,36 +132,58 @@ impl Counts {
     }
 }
 
-/// The buckets that count the end of a run. Empty for a child run: its parent is counted.
-pub fn buckets_of_end(run: &Run) -> impl Iterator<Item = Bucket> {
-    let at = run.finished_at.unwrap_or(run.created_at);
-    let job = match &run.origin {
-        Origin::Job { name, .. } => Some(name),
-        Origin::AdHoc(_) => None,
-    };
-    run.parent().is_none().then(|| buckets(&run.namespace, job, at)).into_iter().flatten()
+/// What a batch counted: runs of a job, or without a job, that ended or fired in one minute.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Counted {
+    pub namespace: Namespace,
+    pub job: Option<Name>,
+    /// The beginning of the minute.
+    pub minute: Timestamp,
 }
 
-/// The buckets that count a skip of a job: its hour, and the minute and the hour of its namespace.
-pub fn buckets_of_skip(namespace: &Namespace, job: &Name, at: Timestamp) -> impl Iterator<Item = Bucket> {
-    buckets(namespace, Some(job), at)
+impl Counted {
+    /// `None` for a child run: its parent is counted.
+    pub fn end(run: &Run) -> Option<Counted> {
+        let job = match &run.origin {
+            Origin::Job { name, .. } => Some(name.clone()),
+            Origin::AdHoc(_) => None,
+        };
+        let at = run.finished_at.unwrap_or(run.created_at);
+        run.parent().is_none().then(|| Counted::at(run.namespace.clone(), job, at))
+    }
+
+    /// Fires are counted for the namespace only. `None` if no schedule made the run.
+    pub fn fire(run: &Run) -> Option<Counted> {
+        let is_fire = matches!(run.trigger, Trigger::Schedule | Trigger::Misfire);
+        is_fire.then(|| Counted::at(run.namespace.clone(), None, run.created_at))
+    }
+
+    pub fn skip(namespace: Namespace, job: Name, at: Timestamp) -> Counted {
+        Counted::at(namespace, Some(job), at)
+    }
+
+    fn at(namespace: Namespace, job: Option<Name>, at: Timestamp) -> Counted {
+        Counted { namespace, job, minute: Period::Minute.bucket_of(at) }
+    }
+
+    /// The buckets it counts in: the minute and the hour of the namespace, and the hour of the job.
+    pub fn buckets(&self) -> impl Iterator<Item = Bucket> {
+        let bucket = |job: Option<&Name>, period: Period| Bucket {
+            namespace: self.namespace.clone(),
+            job: job.cloned(),
+            period,
+            at: period.bucket_of(self.minute),
+        };
+        let of_job = self.job.as_ref().map(|job| bucket(Some(job), Period::Hour));
+        [bucket(None, Period::Minute), bucket(None, Period::Hour)].into_iter().chain(of_job)
+    }
 }
 
-/// The buckets that count a fire: the minute and the hour of the namespace. Empty if no schedule made the run.
-pub fn buckets_of_fire(run: &Run) -> impl Iterator<Item = Bucket> {
-    let is_fire = matches!(run.trigger, Trigger::Schedule | Trigger::Misfire);
-    is_fire.then(|| buckets(&run.namespace, None, run.created_at)).into_iter().flatten()
-}
-
-fn buckets(namespace: &Namespace, job: Option<&Name>, at: Timestamp) -> impl Iterator<Item = Bucket> {
-    let bucket = |job: Option<&Name>, period: Period| Bucket {
-        namespace: namespace.clone(),
-        job: job.cloned(),
-        period,
-        at: period.bucket_of(at),
-    };
-    let of_job = job.map(|job| bucket(Some(job), Period::Hour));
-    [bucket(None, Period::Minute), bucket(None, Period::Hour)].into_iter().chain(of_job)
+/// Counts that are not in rows of buckets yet, in pages of a shard. A batch writes one page, whatever it counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecentCounts {
+    pub page: u32,
+    pub counts: BTreeMap<Counted, Counts>,
 }
 
 /// Whether a skip record counts as a skip. What a calendar excludes, or an edit drops, was not due.
@@ -230,9 +255,9 @@ mod tests {
     #[test]
     fn an_end_is_counted_for_its_job_and_its_namespace() {
         let of = |run: &Run| {
-            buckets_of_end(run)
-                .map(|bucket| (bucket.job.is_some(), bucket.period, bucket.at))
-                .collect::<Vec<_>>()
+            let buckets =
+                Counted::end(run).into_iter().flat_map(|counted| counted.buckets().collect::<Vec<_>>());
+            buckets.map(|bucket| (bucket.job.is_some(), bucket.period, bucket.at)).collect::<Vec<_>>()
         };
         let run = ended(true);
         let expected =
@@ -248,10 +273,12 @@ mod tests {
 
     #[test]
     fn only_schedules_fire() {
-        assert_eq!(buckets_of_fire(&run(Trigger::Schedule)).count(), 2);
-        assert_eq!(buckets_of_fire(&run(Trigger::Misfire)).count(), 2);
+        for trigger in [Trigger::Schedule, Trigger::Misfire] {
+            let fire = Counted::fire(&run(trigger)).expect("a schedule made the run");
+            assert_eq!(fire.buckets().count(), 2, "of the namespace only");
+        }
         for trigger in [Trigger::Manual, Trigger::Submit, Trigger::Retry, Trigger::Parent] {
-            assert_eq!(buckets_of_fire(&run(trigger)).count(), 0);
+            assert_eq!(Counted::fire(&run(trigger)), None);
         }
     }
 

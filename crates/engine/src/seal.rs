@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use punctual_core::Timestamp;
 use punctual_core::change::{Batch, Changes, DeadLetter, DeletedJob, Row, RowKey, RunRecord};
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::planted::{Fault, is_planted};
@@ -24,7 +25,7 @@ impl Shard {
         let dirty = std::mem::take(&mut self.dirty);
         self.seal_jobs(&dirty, &mut changes);
         self.seal_runs(dirty.runs.iter().chain(&dirty.lazy), &mut changes);
-        self.count(&dirty, &mut changes);
+        self.count(&dirty, &mut changes, cx.now);
         for settled in dirty.settled {
             seal_settled(settled, &mut changes);
         }
@@ -63,14 +64,13 @@ impl Shard {
             changes,
         };
         self.commit += 1;
-        self.tallies.sealed(self.commit, cx.now);
         batch
     }
 
     /// Adds the ended runs and the skips of this batch to the statistics.
-    fn count(&mut self, dirty: &Dirty, changes: &mut Changes) {
+    fn count(&mut self, dirty: &Dirty, changes: &mut Changes, now: Timestamp) {
         if is_planted(Fault::EndIsCountedLate) {
-            self.tallies.seal(changes);
+            self.tallies.seal(self.commit, changes, now);
         }
         for skip in &dirty.skips {
             let deleted = || dirty.deleted_jobs.iter().find(|gone| gone.job.id == skip.job);
@@ -80,7 +80,7 @@ impl Shard {
         }
         dirty.settled.iter().for_each(|settled| self.tallies.ended(&settled.run));
         if !is_planted(Fault::EndIsCountedLate) {
-            self.tallies.seal(changes);
+            self.tallies.seal(self.commit, changes, now);
         }
     }
 

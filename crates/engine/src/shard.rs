@@ -115,7 +115,7 @@ impl Shard {
             absent: FxHashMap::default(),
             queues: Queues::default(),
             end_notices: OpenNotices::default(),
-            tallies: Tallies::new(loaded.shard, loaded.commit),
+            tallies: Tallies::new(loaded.shard, loaded.recent_counts),
             dirty: Dirty::default(),
             batch: 0,
         };

@@ -1,114 +1,152 @@
 //! Counts ended runs, skips and fires, in rows that are written with the batch.
 //!
-//! A row is inserted by the first batch that counts in its bucket, and updated by later ones, at most once a batch. It
-//! is in memory while its bucket lasts. A row that has left memory is not continued: the next count of its bucket
-//! begins another row, under the number of its own commit. So nothing is ever read to count.
+//! Each batch writes what it counted to a page of recent counts. A page is written again until it is full, so a batch
+//! costs one row, whether one job ended runs or hundreds did. About once a minute all recent counts are added to the rows
+//! of their buckets, and their pages are deleted, in one batch. A new leader loads the recent counts with the shard.
 //!
-//! settle ──ended run──▶ seal ──▶ statistics ──row──▶ batch
+//! A row of a bucket is inserted by the first batch that adds to it and updated by later ones. It is in memory while its
+//! bucket lasts. A row that has left memory is not continued: the next count of its bucket begins another row, under the
+//! number of its own commit. So nothing is ever read to count.
+//!
+//! settle ──ended run──▶ seal ──▶ recent counts ──once a minute──▶ rows of buckets
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use punctual_core::Timestamp;
-use punctual_core::change::{Changes, Row, Skip};
+use punctual_core::change::{Changes, Row, RowKey, Skip};
 use punctual_core::ids::ShardId;
 use punctual_core::job::Job;
 use punctual_core::run::Run;
 use punctual_core::statistics::{
-    Bucket, Counts, Period, Statistics, StatisticsKey, buckets_of_end, buckets_of_fire, buckets_of_skip,
-    is_counted,
+    Bucket, Counted, Counts, RecentCounts, Statistics, StatisticsKey, is_counted,
 };
 use rustc_hash::FxHashMap;
 
 /// Rows that a shard keeps in memory. If more jobs than that end runs in one hour, some jobs get several rows for it.
 const ROWS_MAX: usize = 8192;
+/// With more recent counts than this, they are moved to their rows at once.
+const RECENT_MAX: usize = 8192;
+/// A page with this many counts is full: about 1.5 KiB.
+const PAGE_COUNTS: usize = 32;
+/// How long counts stay in the pages.
+const RECENT_FOR: Duration = Duration::from_secs(60);
 
-/// The rows that may still be continued.
 #[derive(Debug)]
 pub(crate) struct Tallies {
     shard: ShardId,
-    /// The number of the commit that will carry the next batch.
-    commit: u64,
-    rows: FxHashMap<Bucket, Tally>,
-    /// The buckets that counted something since the last batch.
-    dirty: Vec<Bucket>,
-    /// The minute in which rows of earlier buckets were last removed.
-    swept: Timestamp,
-}
-
-#[derive(Debug)]
-struct Tally {
-    row: Arc<Statistics>,
-    stored: bool,
+    /// The rows that may still be continued.
+    rows: FxHashMap<Bucket, Arc<Statistics>>,
+    /// The counts of the full pages.
+    recent: FxHashMap<Counted, Counts>,
+    /// The page that the next batch writes, and its counts.
+    page: u32,
+    counts: BTreeMap<Counted, Counts>,
+    /// Whether the page counted something since the last batch.
     is_dirty: bool,
+    /// How many pages are stored.
+    stored: u32,
+    /// When the recent counts are moved to their rows. `None` if nothing was written since the last time.
+    move_at: Option<Timestamp>,
 }
 
 impl Tallies {
-    pub(crate) fn new(shard: ShardId, commit: u64) -> Tallies {
-        Tallies { shard, commit, rows: FxHashMap::default(), dirty: Vec::new(), swept: Timestamp::MIN }
+    /// Continues with the recent counts that a former leader wrote.
+    pub(crate) fn new(shard: ShardId, pages: Vec<RecentCounts>) -> Tallies {
+        let stored = u32::try_from(pages.len()).unwrap_or(u32::MAX);
+        let mut recent = FxHashMap::default();
+        pages.into_iter().for_each(|page| add_all(&mut recent, page.counts));
+        let (rows, counts) = (FxHashMap::default(), BTreeMap::new());
+        Tallies { shard, rows, recent, page: stored, counts, is_dirty: false, stored, move_at: None }
     }
 
     pub(crate) fn ended(&mut self, run: &Run) {
-        for bucket in buckets_of_end(run) {
-            self.count(bucket, |counts| counts.count_end(run));
-        }
+        self.count(Counted::end(run), |counts| counts.count_end(run));
     }
 
     pub(crate) fn fired(&mut self, run: &Run) {
-        for bucket in buckets_of_fire(run) {
-            self.count(bucket, |counts| counts.fires += 1);
-        }
+        self.count(Counted::fire(run), |counts| counts.fires += 1);
     }
 
     pub(crate) fn skipped(&mut self, job: &Job, skip: &Skip) {
-        if is_counted(skip.reason) {
-            for bucket in buckets_of_skip(&job.namespace, &job.name, skip.at) {
-                self.count(bucket, |counts| counts.skipped += 1);
+        let counted = || Counted::skip(job.namespace.clone(), job.name.clone(), skip.at);
+        self.count(is_counted(skip.reason).then(counted), |counts| counts.skipped += 1);
+    }
+
+    fn count(&mut self, counted: Option<Counted>, count: impl FnOnce(&mut Counts)) {
+        if let Some(counted) = counted {
+            count(self.counts.entry(counted).or_default());
+            self.is_dirty = true;
+        }
+    }
+
+    /// Adds what was counted since the last batch to the batch. `commit` is its number.
+    pub(crate) fn seal(&mut self, commit: u64, changes: &mut Changes, now: Timestamp) {
+        if !std::mem::take(&mut self.is_dirty) {
+            return;
+        }
+        // Shards differ by some seconds, so that they do not all do it in one commit.
+        let phase = Duration::from_secs(u64::from(self.shard.0 % 60));
+        let move_at = *self.move_at.get_or_insert(now + RECENT_FOR + phase);
+        if now >= move_at || self.recent.len() + self.counts.len() > RECENT_MAX {
+            self.move_to_rows(commit, changes, now);
+        } else {
+            self.write_page(changes);
+        }
+    }
+
+    fn write_page(&mut self, changes: &mut Changes) {
+        let row = Row::RecentCounts(RecentCounts { page: self.page, counts: self.counts.clone() });
+        if self.page < self.stored {
+            changes.update(row);
+        } else {
+            changes.insert(row);
+            self.stored = self.page + 1;
+        }
+        if self.counts.len() >= PAGE_COUNTS {
+            add_all(&mut self.recent, std::mem::take(&mut self.counts));
+            self.page += 1;
+        }
+    }
+
+    fn move_to_rows(&mut self, commit: u64, changes: &mut Changes, now: Timestamp) {
+        let mut sums: FxHashMap<Bucket, Counts> = FxHashMap::default();
+        let counts = std::mem::take(&mut self.counts).into_iter().chain(self.recent.drain());
+        for (counted, counts) in counts {
+            for bucket in counted.buckets() {
+                sums.entry(bucket).or_default().add(&counts);
             }
         }
-    }
-
-    fn count(&mut self, bucket: Bucket, count: impl FnOnce(&mut Counts)) {
-        let (shard, commit) = (self.shard, self.commit);
-        let tally = self.rows.entry(bucket).or_insert_with_key(|bucket| {
-            let key = Arc::new(StatisticsKey { bucket: bucket.clone(), shard, commit });
-            let row = Arc::new(Statistics { key, counts: Counts::default() });
-            Tally { row, stored: false, is_dirty: false }
-        });
-        count(&mut Arc::make_mut(&mut tally.row).counts);
-        if !std::mem::replace(&mut tally.is_dirty, true) {
-            self.dirty.push(tally.row.key.bucket.clone());
-        }
-    }
-
-    /// Adds every row that changed to the batch.
-    pub(crate) fn seal(&mut self, changes: &mut Changes) {
-        for bucket in self.dirty.drain(..) {
-            let Some(tally) = self.rows.get_mut(&bucket) else { continue };
-            tally.is_dirty = false;
-            let row = Row::Statistics(Arc::clone(&tally.row));
-            if std::mem::replace(&mut tally.stored, true) {
-                changes.update(row);
+        for (bucket, counts) in sums {
+            if let Some(row) = self.rows.get_mut(&bucket) {
+                Arc::make_mut(row).counts.add(&counts);
+                changes.update(Row::Statistics(Arc::clone(row)));
             } else {
-                changes.insert(row);
+                let key = Arc::new(StatisticsKey { bucket: bucket.clone(), shard: self.shard, commit });
+                let row = Arc::new(Statistics { key, counts });
+                changes.insert(Row::Statistics(Arc::clone(&row)));
+                self.rows.insert(bucket, row);
             }
         }
-    }
-
-    /// The batch is complete: removes the rows whose bucket is over, and all of them if they are too many.
-    pub(crate) fn sealed(&mut self, next_commit: u64, now: Timestamp) {
-        self.commit = next_commit;
-        let minute = Period::Minute.bucket_of(now);
-        let is_over = |bucket: &Bucket| bucket.at + bucket.period.length() <= now;
+        (0..self.stored).for_each(|page| changes.delete(RowKey::RecentCounts(page)));
+        (self.page, self.stored, self.move_at) = (0, 0, None);
+        self.rows.retain(|bucket, _| bucket.at + bucket.period.length() > now);
         if self.rows.len() > ROWS_MAX {
-            self.rows.retain(|_, tally| tally.is_dirty);
-        } else if std::mem::replace(&mut self.swept, minute) != minute {
-            self.rows.retain(|bucket, tally| tally.is_dirty || !is_over(bucket));
+            self.rows.clear();
         }
+    }
+}
+
+fn add_all(sums: &mut FxHashMap<Counted, Counts>, counts: BTreeMap<Counted, Counts>) {
+    for (counted, counts) in counts {
+        sums.entry(counted).or_default().add(&counts);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use punctual_core::change::Change;
     use punctual_core::ids::{JobId, RunId};
     use punctual_core::name::Namespace;
     use punctual_core::run::{Origin, State, Trigger};
@@ -116,6 +154,7 @@ mod tests {
     use super::*;
 
     const NOON: Timestamp = Timestamp::from_millis(1_800_014_400_000);
+    const LATER: Timestamp = Timestamp::from_millis(NOON.as_millis() + 70_000);
 
     fn ended(job: &str, at: Timestamp) -> Run {
         let origin = Origin::Job { id: JobId(1), name: job.parse().unwrap(), revision: 1 };
@@ -123,49 +162,95 @@ mod tests {
         Run { state: State::Skipped, finished_at: Some(at), ..run }
     }
 
-    /// The rows of the next batch: inserted or not, key's commit and number of runs.
-    fn sealed(tallies: &mut Tallies, commit: u64, now: Timestamp) -> Vec<(bool, u64, u64)> {
-        use punctual_core::change::Change;
+    /// What the next batch writes, in words.
+    fn sealed(tallies: &mut Tallies, commit: u64, now: Timestamp) -> Vec<String> {
         let mut changes = Changes::default();
-        tallies.seal(&mut changes);
-        tallies.sealed(commit + 1, now);
-        let rows = changes.iter().map(|(_, change)| match change {
-            Change::Insert(Row::Statistics(row)) => (true, row.key.commit, row.counts.runs()),
-            Change::Update(Row::Statistics(row)) => (false, row.key.commit, row.counts.runs()),
-            other => panic!("{other:?}"),
+        tallies.seal(commit, &mut changes, now);
+        let words = changes.iter().map(|(key, change)| match (key, change) {
+            (_, Change::Insert(row)) => format!("insert {}", named(row)),
+            (_, Change::Update(row)) => format!("update {}", named(row)),
+            (RowKey::RecentCounts(page), Change::Delete) => format!("delete page {page}"),
+            (key, Change::Delete) => panic!("{key:?}"),
         });
-        rows.collect()
+        words.collect()
+    }
+
+    fn named(row: &Row) -> String {
+        match row {
+            Row::RecentCounts(recent) => {
+                let runs: u64 = recent.counts.values().map(Counts::runs).sum();
+                format!("page {} with {runs}", recent.page)
+            }
+            Row::Statistics(row) => format!("row of commit {} with {}", row.key.commit, row.counts.runs()),
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
-    fn a_batch_has_each_row_once() {
-        let mut tallies = Tallies::new(ShardId(3), 40);
-        (0..100).for_each(|_| tallies.ended(&ended("job", NOON)));
-        assert_eq!(sealed(&mut tallies, 40, NOON), [(true, 40, 100); 3]);
-        assert_eq!(sealed(&mut tallies, 41, NOON), []);
-        tallies.ended(&ended("job", NOON));
-        assert_eq!(sealed(&mut tallies, 42, NOON), [(false, 40, 101); 3]);
-    }
-
-    #[test]
-    fn a_row_ends_with_its_bucket() {
-        let mut tallies = Tallies::new(ShardId(3), 40);
-        tallies.ended(&ended("job", NOON));
-        sealed(&mut tallies, 40, NOON);
-        let later = NOON + Period::Minute.length();
-        tallies.ended(&ended("job", later));
-        let rows = sealed(&mut tallies, 41, later);
-        assert_eq!(rows, [(true, 41, 1), (false, 40, 2), (false, 40, 2)]);
-        assert_eq!(tallies.rows.len(), 3, "the first minute has left memory");
-    }
-
-    #[test]
-    fn rows_in_memory_are_bounded() {
-        let mut tallies = Tallies::new(ShardId(3), 40);
-        (0..=ROWS_MAX).for_each(|n| tallies.ended(&ended(&format!("job-{n}"), NOON)));
-        sealed(&mut tallies, 40, NOON);
-        assert!(tallies.rows.is_empty());
+    fn a_batch_writes_one_page_for_all_jobs() {
+        let mut tallies = Tallies::new(ShardId(3), Vec::new());
+        (0..100).for_each(|n| tallies.ended(&ended(&format!("job-{}", n % 10), NOON)));
+        assert_eq!(sealed(&mut tallies, 40, NOON), ["insert page 0 with 100"]);
+        assert!(sealed(&mut tallies, 41, NOON).is_empty(), "nothing was counted");
         tallies.ended(&ended("job-1", NOON));
-        assert_eq!(sealed(&mut tallies, 41, NOON), [(true, 41, 1); 3]);
+        assert_eq!(sealed(&mut tallies, 42, NOON), ["update page 0 with 101"]);
+    }
+
+    #[test]
+    fn a_full_page_is_not_written_again() {
+        let mut tallies = Tallies::new(ShardId(3), Vec::new());
+        (0..PAGE_COUNTS).for_each(|n| tallies.ended(&ended(&format!("job-{n}"), NOON)));
+        assert_eq!(sealed(&mut tallies, 40, NOON), ["insert page 0 with 32"]);
+        tallies.ended(&ended("job-1", NOON));
+        assert_eq!(sealed(&mut tallies, 41, NOON), ["insert page 1 with 1"]);
+        tallies.ended(&ended("job-1", LATER));
+        let rows = sealed(&mut tallies, 42, LATER);
+        assert_eq!(rows.len(), 32 + 3 + 2, "{rows:?}");
+        assert_eq!(rows[rows.len() - 2..], ["delete page 0", "delete page 1"]);
+        assert!(rows.contains(&"insert row of commit 42 with 3".to_owned()), "job-1: {rows:?}");
+    }
+
+    #[test]
+    fn a_row_is_continued_while_its_bucket_lasts() {
+        let mut tallies = Tallies::new(ShardId(3), Vec::new());
+        tallies.ended(&ended("job", NOON));
+        sealed(&mut tallies, 40, NOON);
+        tallies.ended(&ended("job", LATER));
+        let row = |count: u64| format!("insert row of commit 41 with {count}");
+        assert_eq!(sealed(&mut tallies, 41, LATER), [row(1), row(1), row(2), row(2), "delete page 0".into()]);
+        assert_eq!(tallies.rows.len(), 3, "the first minute has left memory");
+        let end = NOON + Duration::from_secs(200);
+        tallies.ended(&ended("job", end));
+        assert_eq!(sealed(&mut tallies, 42, end), ["insert page 0 with 1"]);
+        tallies.ended(&ended("job", end));
+        let rows = sealed(&mut tallies, 43, end + RECENT_FOR * 2);
+        let expected = ["insert row of commit 43 with 2", "update row of commit 41 with 4"];
+        assert_eq!(rows, [expected[0], expected[1], expected[1], "delete page 0"]);
+    }
+
+    #[test]
+    fn a_new_leader_continues_the_pages() {
+        let mut tallies = Tallies::new(ShardId(3), Vec::new());
+        tallies.ended(&ended("job", NOON));
+        let mut changes = Changes::default();
+        tallies.seal(40, &mut changes, NOON);
+        let pages = changes.iter().filter_map(|(_, change)| match change {
+            Change::Insert(Row::RecentCounts(page)) => Some(page.clone()),
+            _ => None,
+        });
+        let mut next = Tallies::new(ShardId(3), pages.collect());
+        next.ended(&ended("job", NOON));
+        assert_eq!(sealed(&mut next, 41, NOON), ["insert page 1 with 1"]);
+        next.ended(&ended("job", NOON));
+        let row = "insert row of commit 42 with 3";
+        assert_eq!(sealed(&mut next, 42, LATER), [row, row, row, "delete page 0", "delete page 1"]);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut tallies = Tallies::new(ShardId(3), Vec::new());
+        (0..=RECENT_MAX).for_each(|n| tallies.ended(&ended(&format!("job-{n}"), NOON)));
+        assert_eq!(sealed(&mut tallies, 40, NOON).len(), RECENT_MAX + 1 + 2);
+        assert!(tallies.rows.is_empty() && tallies.recent.is_empty() && tallies.counts.is_empty());
     }
 }

@@ -14,7 +14,7 @@ use crate::support::{Rig, delete, every, manual, on, put, start, submit};
 fn words(batch: &Batch) -> Vec<String> {
     let changes = batch.changes.iter().filter_map(|(key, change)| {
         let row = match key {
-            RowKey::Statistics(_) => return None,
+            RowKey::Statistics(_) | RowKey::RecentCounts(_) => return None,
             RowKey::Job(_) => "job",
             RowKey::DeletedJob(_) => "deleted job",
             RowKey::Revision(..) => "revision",

@@ -206,6 +206,7 @@ impl Changed {
                 | Row::Skip(_)
                 | Row::Message(_)
                 | Row::Statistics(_)
+                | Row::RecentCounts(_)
                 | Row::Term(_) => None,
             },
             (RowKey::DeadLetter(run), Change::Delete) => Some(Changed::Run(None, *run)),

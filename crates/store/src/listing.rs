@@ -1,7 +1,9 @@
 //! What a listing includes, decided once for every backend.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use punctual_core::Timestamp;
 use punctual_core::change::{DeadLetter, RunRecord};
 use punctual_core::command::Expect;
 use punctual_core::ids::{RunId, first_id_at};
@@ -10,7 +12,7 @@ use punctual_core::limits::LISTED_OUTPUT_BYTES_MAX;
 use punctual_core::name::Namespace;
 use punctual_core::run::{Run, Status};
 use punctual_core::schedule::calendar;
-use punctual_core::statistics::Bucket;
+use punctual_core::statistics::{Bucket, Counts, RecentCounts};
 
 use crate::{CalendarFilter, JobFilter, LetterFilter, RunFilter, StatisticsFilter, StatisticsOf};
 
@@ -127,6 +129,15 @@ impl StatisticsFilter {
             }
         };
         is_wanted && self.since <= bucket.at && bucket.at < self.until
+    }
+
+    /// Adds what it takes of recent counts.
+    pub(crate) fn add(&self, recent: &RecentCounts, buckets: &mut BTreeMap<Timestamp, Counts>) {
+        for (counted, counts) in &recent.counts {
+            for bucket in counted.buckets().filter(|bucket| self.takes(bucket)) {
+                buckets.entry(bucket.at).or_default().add(counts);
+            }
+        }
     }
 }
 

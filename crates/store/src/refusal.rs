@@ -50,7 +50,7 @@ fn check_shard(shard: ShardId, shards: u16, key: &RowKey, change: &Change) -> Re
             Change::Insert(Row::Queue(queue)) | Change::Update(Row::Queue(queue)) => queue.key.shard(shards),
             _ => shard,
         },
-        RowKey::Unique(_) => shard,
+        RowKey::Unique(_) | RowKey::RecentCounts(_) => shard,
     };
     if of == shard { Ok(()) } else { Err(refused(shard, format!("{} belongs to shard {of}", Named(key)))) }
 }
@@ -79,6 +79,7 @@ impl std::fmt::Display for Named<'_> {
             RowKey::Statistics(key) => {
                 write!(f, "the statistics of {} at {}", key.bucket.namespace, key.bucket.at)
             }
+            RowKey::RecentCounts(page) => write!(f, "page {page} of the recent counts"),
             RowKey::Term(term) => write!(f, "the term `{}` of run {}", term.term, term.run),
             RowKey::Queue(number) => write!(f, "queue {}", number.0),
             RowKey::Message(queue, place) => write!(f, "message {} of queue {}", place.number, queue.0),

@@ -31,6 +31,7 @@ impl RowCounts {
                 | RowKey::Unique(_)
                 | RowKey::Skip(..)
                 | RowKey::Statistics(_)
+                | RowKey::RecentCounts(_)
                 | RowKey::Term(_)
                 | RowKey::Queue(_)
                 | RowKey::Message(..) => {}

@@ -1,6 +1,10 @@
 //! Counts as bytes: numbers of seven bits a byte, so that an ordinary row has about thirty.
 
-use super::{Counts, Histogram};
+use std::collections::BTreeMap;
+
+use super::{Counted, Counts, Histogram, RecentCounts};
+use crate::Timestamp;
+use crate::name::Name;
 
 /// The first byte of every row.
 const VERSION: u8 = 1;
@@ -13,34 +17,78 @@ impl Counts {
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(48);
         bytes.push(VERSION);
-        for number in self.numbers() {
-            put(&mut bytes, number);
-        }
-        for histogram in [&self.took, &self.waited, &self.late] {
-            put(&mut bytes, histogram.classes.len() as u64);
-            for (class, count) in &histogram.classes {
-                bytes.push(*class);
-                put(&mut bytes, *count);
-            }
-        }
+        self.put(&mut bytes);
         bytes
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Counts, Malformed> {
         let mut rest = bytes.strip_prefix(&[VERSION]).ok_or(Malformed)?;
-        let mut number = || take(&mut rest);
+        let counts = Counts::take(&mut rest)?;
+        if rest.is_empty() { Ok(counts) } else { Err(Malformed) }
+    }
+
+    fn put(&self, bytes: &mut Vec<u8>) {
+        for number in self.numbers() {
+            put(bytes, number);
+        }
+        for histogram in [&self.took, &self.waited, &self.late] {
+            put(bytes, histogram.classes.len() as u64);
+            for (class, count) in &histogram.classes {
+                bytes.push(*class);
+                put(bytes, *count);
+            }
+        }
+    }
+
+    fn take(rest: &mut &[u8]) -> Result<Counts, Malformed> {
+        let mut number = || take(rest);
         let (fires, succeeded, failed) = (number()?, number()?, number()?);
         let (timed_out, cancelled, skipped) = (number()?, number()?, number()?);
-        let (took, waited, late) = (histogram(&mut rest)?, histogram(&mut rest)?, histogram(&mut rest)?);
-        if !rest.is_empty() {
-            return Err(Malformed);
-        }
+        let (took, waited, late) = (histogram(rest)?, histogram(rest)?, histogram(rest)?);
         Ok(Counts { fires, succeeded, failed, timed_out, cancelled, skipped, took, waited, late })
     }
 
     fn numbers(&self) -> [u64; 6] {
         [self.fires, self.succeeded, self.failed, self.timed_out, self.cancelled, self.skipped]
     }
+}
+
+impl RecentCounts {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![VERSION];
+        for (Counted { namespace, job, minute }, counts) in &self.counts {
+            put_text(&mut bytes, namespace.as_str());
+            put_text(&mut bytes, job.as_ref().map_or("", Name::as_str));
+            put(&mut bytes, minute.as_millis().cast_unsigned());
+            counts.put(&mut bytes);
+        }
+        bytes
+    }
+
+    pub fn decode(page: u32, bytes: &[u8]) -> Result<RecentCounts, Malformed> {
+        let mut rest = bytes.strip_prefix(&[VERSION]).ok_or(Malformed)?;
+        let mut counts = BTreeMap::new();
+        while !rest.is_empty() {
+            let namespace = take_text(&mut rest)?.parse().map_err(|_| Malformed)?;
+            let job = Some(take_text(&mut rest)?).filter(|job| !job.is_empty());
+            let job = job.map(str::parse).transpose().map_err(|_| Malformed)?;
+            let minute = Timestamp::from_millis(take(&mut rest)?.cast_signed());
+            counts.insert(Counted { namespace, job, minute }, Counts::take(&mut rest)?);
+        }
+        Ok(RecentCounts { page, counts })
+    }
+}
+
+fn put_text(bytes: &mut Vec<u8>, text: &str) {
+    put(bytes, text.len() as u64);
+    bytes.extend_from_slice(text.as_bytes());
+}
+
+fn take_text<'b>(rest: &mut &'b [u8]) -> Result<&'b str, Malformed> {
+    let length = usize::try_from(take(rest)?).map_err(|_| Malformed)?;
+    let (text, after) = rest.split_at_checked(length).ok_or(Malformed)?;
+    *rest = after;
+    std::str::from_utf8(text).map_err(|_| Malformed)
 }
 
 fn put(bytes: &mut Vec<u8>, mut number: u64) {
@@ -114,8 +162,25 @@ mod tests {
         }
 
         #[test]
+        fn recent_counts_read_back_as_they_were_written(
+            entries in prop::collection::vec((0_u8..3, 0_u8..4, any::<i64>(), any::<[u64; 6]>()), 0..20),
+        ) {
+            let counted = |(namespace, job, minute): (u8, u8, i64)| Counted {
+                namespace: format!("namespace-{namespace}").parse().unwrap(),
+                job: (job > 0).then(|| format!("job-{job}").parse().unwrap()),
+                minute: Timestamp::from_millis(minute),
+            };
+            let counts = entries.into_iter().map(|(namespace, job, minute, numbers)| {
+                (counted((namespace, job, minute)), counts(numbers, &[3, 50]))
+            });
+            let recent = RecentCounts { page: 7, counts: counts.collect() };
+            prop_assert_eq!(RecentCounts::decode(7, &recent.encode()), Ok(recent));
+        }
+
+        #[test]
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
             let _ = Counts::decode(&bytes);
+            let _ = RecentCounts::decode(0, &bytes);
         }
     }
 

@@ -72,7 +72,12 @@ impl Rows {
             Row::Queue(queue) => Some(queue.clone()),
             _ => None,
         });
-        Loaded { shard, epoch: EPOCH, commit, last_id, runs: runs.collect(), queues: queues.collect() }
+        let recent = self.rows.iter().filter(|((of, _), _)| *of == shard).filter_map(|(_, row)| match row {
+            Row::RecentCounts(recent) => Some(recent.clone()),
+            _ => None,
+        });
+        let (runs, queues, recent_counts) = (runs.collect(), queues.collect(), recent.collect());
+        Loaded { shard, epoch: EPOCH, commit, last_id, runs, queues, recent_counts }
     }
 
     pub(crate) fn fetch(&self, shard: ShardId, wants: &[Want]) -> Found {

@@ -18,7 +18,7 @@ use punctual_core::queue::{
 use punctual_core::run::{Event, Origin, Run, Trigger, Wait};
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::search::RunTerm;
-use punctual_core::statistics::{Bucket, Counts, Period, Statistics, StatisticsKey};
+use punctual_core::statistics::{Bucket, Counted, Counts, Period, RecentCounts, Statistics, StatisticsKey};
 use punctual_core::task::Task;
 use smallvec::smallvec;
 
@@ -244,6 +244,14 @@ pub fn letter_of(run: &Run) -> DeadLetter {
 
 pub fn key_of(run: &Run, key: &str, expires_at: Timestamp) -> UniqueKey {
     UniqueKey { key: Arc::from(key), holder: Holder::Run(run.id), expires_at }
+}
+
+/// A page of recent counts: runs of job `a` that succeeded in the minute of `NOW`.
+pub fn recent_counts(page: u32, succeeded: u64) -> Row {
+    let minute = Period::Minute.bucket_of(NOW);
+    let counted = Counted { namespace: namespace("default"), job: Some(name("a")), minute };
+    let counts = Counts { succeeded, ..Counts::default() };
+    Row::RecentCounts(RecentCounts { page, counts: [(counted, counts)].into() })
 }
 
 /// Statistics of a job in the hour before now.

@@ -202,6 +202,8 @@ macro_rules! conformance {
                     statistics_are_read_by_job_and_namespace
                     statistics_are_read_by_time
                     an_update_replaces_the_counts
+                    recent_counts_are_loaded_in_order_with_their_shard
+                    recent_counts_are_added_to_their_buckets
                     statistics_of_another_shard_are_refused
                     old_statistics_go;
                 search:

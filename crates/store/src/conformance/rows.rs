@@ -27,6 +27,7 @@ fn one_of_each(store: &dyn Store, leader: &mut Leader) -> Vec<Row> {
         Row::Unique(key_of(&run, "a-key", at(1000))),
         Row::Skip(skip_of(&job, at(1))),
         statistics_of(leader, &job),
+        recent_counts(3, 5),
         term_of(&run, "größe"),
         Row::Queue(leader.queue(store, 4)),
         message_row(&leader.message(4, 5)),
@@ -101,6 +102,9 @@ pub async fn rows_read_back_as_they_were_written(store: &dyn Store) -> Result<()
                 let of = StatisticsOf::Job(namespace("default"), name("its-job"));
                 let filter = StatisticsFilter { of, since: row.key.bucket.at, until: NOW };
                 assert_eq!(store.statistics(&filter).await?, [(row.key.bucket.at, row.counts.clone())]);
+            }
+            Row::RecentCounts(recent) => {
+                assert_eq!(store.load(SHARD, leader.epoch).await?.recent_counts, [recent]);
             }
             Row::Term(term) => {
                 let search = Some(Search::parse(&term.term).expect("a case searches well"));

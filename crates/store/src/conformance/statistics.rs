@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
-use punctual_core::change::Row;
+use punctual_core::change::{Row, RowKey};
 use punctual_core::statistics::{Bucket, Counts, Period, Statistics, StatisticsKey};
 
 use super::given::*;
@@ -132,6 +132,44 @@ pub async fn an_update_replaces_the_counts(store: &dyn Store) -> Result<()> {
     leader.insert(store, [row(&began, ("default", Some("a")), Period::Hour, NOW, &counts(1, 0))]).await?;
     leader.update(store, [row(&began, ("default", Some("a")), Period::Hour, NOW, &counts(5, 1))]).await?;
     assert_eq!(read(store, of_job("a")).await?, [(Period::Hour.bucket_of(NOW), counts(5, 1))]);
+    Ok(())
+}
+
+pub async fn recent_counts_are_loaded_in_order_with_their_shard(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let mut other = Leader::of(store, OTHER).await?;
+    leader.insert(store, [recent_counts(0, 1), recent_counts(1, 2), recent_counts(10, 3)]).await?;
+    leader.update(store, [recent_counts(1, 7)]).await?;
+    leader.delete(store, [RowKey::RecentCounts(10)]).await?;
+    other.insert(store, [recent_counts(0, 100)]).await?;
+    for (leader, pages) in
+        [(&leader, vec![recent_counts(0, 1), recent_counts(1, 7)]), (&other, vec![recent_counts(0, 100)])]
+    {
+        let loaded = store.load(leader.shard, leader.epoch).await?.recent_counts;
+        assert_eq!(loaded.into_iter().map(Row::RecentCounts).collect::<Vec<_>>(), pages);
+    }
+    Ok(())
+}
+
+pub async fn recent_counts_are_added_to_their_buckets(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let stored = row(&leader, ("default", Some("a")), Period::Hour, NOW, &counts(5, 0));
+    leader.insert(store, [stored, recent_counts(0, 1), recent_counts(1, 2)]).await?;
+    let mut other = Leader::of(store, OTHER).await?;
+    other.insert(store, [recent_counts(0, 100)]).await?;
+    let succeeded = async |of: StatisticsOf| {
+        let found = read(store, of).await?.into_iter().map(|(at, counts)| (at, counts.succeeded));
+        Ok::<_, Error>(found.collect::<Vec<_>>())
+    };
+    let (minute, hour) = (Period::Minute.bucket_of(NOW), Period::Hour.bucket_of(NOW));
+    assert_eq!(succeeded(of_job("a")).await?, [(hour, 108)]);
+    assert_eq!(succeeded(of_job("b")).await?, []);
+    assert_eq!(succeeded(of_namespace("default", Period::Minute)).await?, [(minute, 103)]);
+    assert_eq!(succeeded(of_namespace("default", Period::Hour)).await?, [(hour, 103)]);
+    assert_eq!(succeeded(of_namespace("other", Period::Hour)).await?, []);
+    assert_eq!(succeeded(StatisticsOf::All(Period::Hour)).await?, [(hour, 103)]);
+    let before = StatisticsFilter { of: of_job("a"), since: hour.before(DAY), until: hour };
+    assert_eq!(store.statistics(&before).await?, [], "the span ends before them");
     Ok(())
 }
 

@@ -208,7 +208,15 @@ impl Tables {
         let held = live.filter(|run| run.shard() == shard && run.wake_at().is_none());
         let runs = held.map(|run| self.record(run)).collect::<Result<_>>()?;
         let queues = self.queues_of(shard);
-        Ok(Loaded { shard, epoch, commit: row.commit, last_id: row.last_id, runs, queues })
+        let all_pages =
+            (RowKey::RecentCounts(0), ShardId(0))..=(RowKey::RecentCounts(u32::MAX), ShardId(u16::MAX));
+        let pages = self.rows.range(all_pages).filter(|((_, of), _)| *of == shard);
+        let recent_counts = pages.filter_map(|(_, row)| match row {
+            Row::RecentCounts(recent) => Some(recent.clone()),
+            _ => None,
+        });
+        let recent_counts = recent_counts.collect();
+        Ok(Loaded { shard, epoch, commit: row.commit, last_id: row.last_id, runs, queues, recent_counts })
     }
 
     pub(super) fn due(&self, shard: ShardId, after: TimerPosition, limit: usize) -> Result<TimerPage> {
@@ -407,10 +415,12 @@ impl Tables {
     pub(super) fn statistics(&self, filter: &StatisticsFilter) -> Vec<(Timestamp, Counts)> {
         let mut buckets: BTreeMap<Timestamp, Counts> = BTreeMap::new();
         for row in self.rows.values() {
-            if let Row::Statistics(row) = row
-                && filter.takes(&row.key.bucket)
-            {
-                buckets.entry(row.key.bucket.at).or_default().add(&row.counts);
+            match row {
+                Row::Statistics(row) if filter.takes(&row.key.bucket) => {
+                    buckets.entry(row.key.bucket.at).or_default().add(&row.counts);
+                }
+                Row::RecentCounts(recent) => filter.add(recent, &mut buckets),
+                _ => {}
             }
         }
         buckets.into_iter().collect()

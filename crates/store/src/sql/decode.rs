@@ -10,6 +10,7 @@ use punctual_core::log::Chunk;
 use punctual_core::queue::{Message, MessagePosition, Pause, QueueKey, QueueNumber, QueueRecord};
 use punctual_core::run::Run;
 use punctual_core::schedule::calendar::{self, Calendar};
+use punctual_core::statistics::RecentCounts;
 use punctual_core::task::{Descriptor, StoredDescriptor};
 
 use super::value::Row;
@@ -91,6 +92,10 @@ pub(crate) fn queue(row: &dyn Row) -> Result<QueueRecord> {
         queued: row.int(6)?.cast_unsigned(),
         messages: row.int(7)?.cast_unsigned(),
     })
+}
+
+pub(crate) fn recent_counts(row: &dyn Row) -> Result<RecentCounts> {
+    RecentCounts::decode(row.number(0)?, row.bytes(1)?).map_err(|error| codec::cannot_read(&error))
 }
 
 /// Reads the columns `{message}`.

@@ -211,12 +211,16 @@ pub(crate) mod skips {
 }
 
 pub(crate) mod statistics {
-    /// The rows of a job, or of a namespace: `$3` is the kind, `$4` to `$5` the span of buckets, without its end.
+    /// The rows of a job, or of a namespace: `$3` is the kind, `$4` to `$5` the span of buckets, without its end. And all
+    /// recent counts, which have no bucket: one statement reads both, because a commit moves counts between them.
     pub(crate) const OF_ONE: &str = "SELECT bucket_at, body FROM statistics /*! FORCE INDEX (PRIMARY) */ \
-         WHERE namespace = $1 AND job = $2 AND kind = $3 AND bucket_at >= $4 AND bucket_at < $5";
-    /// The rows of all namespaces.
+         WHERE namespace = $1 AND job = $2 AND kind = $3 AND bucket_at >= $4 AND bucket_at < $5 \
+         UNION ALL SELECT NULL, body FROM recent_counts";
+    /// The same for all namespaces.
     pub(crate) const OF_ALL: &str = "SELECT bucket_at, body FROM statistics /*! FORCE INDEX (statistics_by_time) */ \
-         WHERE kind = $1 AND bucket_at >= $2 AND bucket_at < $3";
+         WHERE kind = $1 AND bucket_at >= $2 AND bucket_at < $3 UNION ALL SELECT NULL, body FROM recent_counts";
+    /// The recent counts of a shard.
+    pub(crate) const RECENT: &str = "SELECT page, body FROM recent_counts WHERE shard = $1 ORDER BY page";
     pub(crate) const EXPIRED: &str = "SELECT namespace, job, kind, bucket_at, shard, commit_no FROM statistics \
          /*! FORCE INDEX (statistics_by_time) */ WHERE kind = $1 AND bucket_at < $2 ORDER BY bucket_at LIMIT $3";
     pub(crate) const DELETE: &str = include_str!("queries/statistics_delete.sql");

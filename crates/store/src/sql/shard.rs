@@ -9,7 +9,7 @@ use punctual_core::job::Job;
 use punctual_core::queue::Message;
 
 use super::connection::{Ask, Connection, ask};
-use super::queries::{self, jobs, queues, runs, shards, uniques};
+use super::queries::{self, jobs, queues, runs, shards, statistics, uniques};
 use super::value::Row;
 use super::{decode, messages, records};
 use crate::listing::listed;
@@ -47,20 +47,22 @@ pub(crate) async fn load(c: &mut dyn Connection, shard: ShardId, epoch: Epoch) -
         ask!(shards::GET, shard.0, epoch.0),
         ask!(runs::LOAD, shard.0, first, last),
         ask!(queues::LOAD, shard.0),
+        ask!(statistics::RECENT, shard.0),
     ];
-    let (mut fence, mut live, mut queues) = (None, Vec::new(), Vec::new());
+    let (mut fence, mut live, mut queues, mut recent_counts) = (None, Vec::new(), Vec::new(), Vec::new());
     c.query(&asks, &mut |index, row| {
         match index {
             0 => fence = Some((row.int(0)?.cast_unsigned(), row.int(1)?)),
             1 => live.push((decode::run(row, 0)?, false)),
-            _ => queues.push(decode::queue(row)?),
+            2 => queues.push(decode::queue(row)?),
+            _ => recent_counts.push(decode::recent_counts(row)?),
         }
         Ok(true)
     })
     .await?;
     let (commit, last_id) = fence.ok_or(Error::Fenced { shard, epoch })?;
     let runs = records::records(c, live).await?;
-    Ok(Loaded { shard, epoch, commit, last_id, runs, queues })
+    Ok(Loaded { shard, epoch, commit, last_id, runs, queues, recent_counts })
 }
 
 pub(crate) async fn fetch(c: &mut dyn Connection, wants: &[(ShardId, Want)]) -> Result<Found> {

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use punctual_core::Timestamp;
-use punctual_core::statistics::{Counts, Period};
+use punctual_core::statistics::{Counts, Period, RecentCounts};
 
 use super::backend::{Backend, work};
 use super::connection::{Ask, ask};
 use super::queries::statistics;
+use super::value::Row;
 use crate::reads::{StatisticsFilter, StatisticsOf};
 use crate::{Result, codec};
 
@@ -23,19 +24,30 @@ pub(super) async fn read<B: Backend>(
     while since < filter.until {
         let until = (since + filter.of.period() * BUCKETS_AT_ONCE).min(filter.until);
         let list = ask_for(&filter.of, since, until);
-        let rows = work!(|c| {
-            c.all(list, |row| {
-                let counts = Counts::decode(row.bytes(1)?).map_err(|error| codec::cannot_read(&error))?;
-                Ok((row.instant(0)?, counts))
-            })
-            .await
-        });
-        for (at, counts) in store.list(rows).await? {
-            buckets.entry(at).or_default().add(&counts);
+        let rows = work!(|c| c.all(list, read_row).await);
+        let span = StatisticsFilter { since, until, ..filter.clone() };
+        for row in store.list(rows).await? {
+            match row {
+                Read::Bucket(at, counts) => buckets.entry(at).or_default().add(&counts),
+                Read::Recent(recent) => span.add(&recent, &mut buckets),
+            }
         }
         since = until;
     }
     Ok(buckets.into_iter().collect())
+}
+
+enum Read {
+    Bucket(Timestamp, Counts),
+    Recent(RecentCounts),
+}
+
+fn read_row(row: &dyn Row) -> Result<Read> {
+    let cannot_read = |error| codec::cannot_read(&error);
+    Ok(match row.instant_or_none(0)? {
+        Some(at) => Read::Bucket(at, Counts::decode(row.bytes(1)?).map_err(cannot_read)?),
+        None => Read::Recent(RecentCounts::decode(0, row.bytes(1)?).map_err(cannot_read)?),
+    })
 }
 
 fn ask_for(of: &StatisticsOf, since: Timestamp, until: Timestamp) -> Ask<'static> {

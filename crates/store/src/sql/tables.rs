@@ -132,6 +132,10 @@ static STATISTICS: Table = Table {
     ],
 };
 
+/// Counts that are not in `statistics` yet.
+static RECENT_COUNTS: Table =
+    Table { name: "recent_counts", key: 2, columns: columns![shard int2, page int8, body bytea] };
+
 /// The search index. A term is bytes, so that it is compared byte by byte.
 static RUN_TERMS: Table =
     Table { name: "run_terms", key: 3, columns: columns![namespace text, term bytea, run int8] };
@@ -185,16 +189,17 @@ const DEAD_LETTER: WriteId = 16;
 const UNIQUE: WriteId = 19;
 const SKIP: WriteId = 22;
 const STATISTICS_ROW: WriteId = 25;
-const TERM: WriteId = 28;
-const QUEUE: WriteId = 31;
-const MESSAGE: WriteId = 34;
+const RECENT: WriteId = 28;
+const TERM: WriteId = 31;
+const QUEUE: WriteId = 34;
+const MESSAGE: WriteId = 37;
 pub(crate) const INSERT_MESSAGE: WriteId = MESSAGE + 2;
 pub(crate) const UPDATE_MESSAGE: WriteId = MESSAGE + 1;
 pub(crate) const DELETE_MESSAGE: WriteId = MESSAGE;
 
 /// Every write, in the order in which a commit sends them: of each table first deletes, then updates, then inserts, so
 /// that a name is free again for another job in the same batch.
-pub(crate) static WRITES: [Write; 37] = [
+pub(crate) static WRITES: [Write; 40] = [
     delete(&JOBS),
     Write {
         table: &JOBS,
@@ -229,6 +234,9 @@ pub(crate) static WRITES: [Write; 37] = [
     delete(&STATISTICS),
     update(&STATISTICS, &[6]),
     insert(&STATISTICS),
+    delete(&RECENT_COUNTS),
+    update(&RECENT_COUNTS, &[2]),
+    insert(&RECENT_COUNTS),
     delete(&RUN_TERMS),
     // An entry has no other columns than its key.
     update(&RUN_TERMS, &[2]),
@@ -280,6 +288,7 @@ fn deleted<'b>(shard: ShardId, key: &'b RowKey, values: &mut Values<'b>) -> Writ
             put(values, SKIP, [id.0.into(), (*revision).into(), (*from).into()])
         }
         RowKey::Statistics(key) => put(values, STATISTICS_ROW, statistics_key(key)),
+        RowKey::RecentCounts(page) => put(values, RECENT, [shard.0.into(), (*page).into()]),
         RowKey::Term(term) => put(values, TERM, of_term(term)),
         RowKey::Queue(number) => put(values, QUEUE, [shard.0.into(), number.0.into()]),
         RowKey::Message(queue, place) => put(
@@ -323,6 +332,9 @@ fn of_row<'b>(shard: ShardId, row: &'b Row, values: &mut Values<'b>) -> Result<W
         Row::Statistics(row) => {
             values.extend(statistics_key(&row.key));
             put(values, STATISTICS_ROW, [row.counts.encode().into()])
+        }
+        Row::RecentCounts(recent) => {
+            put(values, RECENT, [shard.0.into(), recent.page.into(), recent.encode().into()])
         }
         Row::Term(term) => put(values, TERM, of_term(term)),
         Row::Queue(queue) => put(values, QUEUE, of_queue(shard, queue)),
@@ -460,8 +472,19 @@ mod tests {
     #[test]
     fn the_writes_have_the_order_that_their_numbers_say() {
         let name = |write: WriteId| WRITES[write].table.name;
-        let rest =
-            [REVISION, RUN, OF_HISTORY, DEAD_LETTER, UNIQUE, SKIP, STATISTICS_ROW, TERM, QUEUE, MESSAGE];
+        let rest = [
+            REVISION,
+            RUN,
+            OF_HISTORY,
+            DEAD_LETTER,
+            UNIQUE,
+            SKIP,
+            STATISTICS_ROW,
+            RECENT,
+            TERM,
+            QUEUE,
+            MESSAGE,
+        ];
         for first in rest {
             assert!((first..first + 3).all(|write| name(write) == name(first)), "{}", name(first));
             assert!(matches!(WRITES[first].action, Action::Delete));

@@ -149,6 +149,14 @@ CREATE TABLE IF NOT EXISTS statistics (
     KEY statistics_by_time (kind, bucket_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
+-- What is counted and not in `statistics` yet, in pages: a commit writes one page of each shard, whatever it counts.
+CREATE TABLE IF NOT EXISTS recent_counts (
+    shard SMALLINT   NOT NULL,
+    page  BIGINT     NOT NULL,
+    body  MEDIUMBLOB NOT NULL,
+    PRIMARY KEY (shard, page)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
 -- The search index: the terms by which runs are found, as long as the run is kept.
 CREATE TABLE IF NOT EXISTS run_terms (
     namespace VARCHAR(128)  NOT NULL,

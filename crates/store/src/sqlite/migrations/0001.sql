@@ -135,6 +135,14 @@ CREATE TABLE statistics (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX statistics_by_time ON statistics (kind, bucket_at);
 
+-- What is counted and not in `statistics` yet, in pages: a commit writes one page of each shard, whatever it counts.
+CREATE TABLE recent_counts (
+    shard INTEGER NOT NULL,
+    page  INTEGER NOT NULL,
+    body  BLOB    NOT NULL,
+    PRIMARY KEY (shard, page)
+) STRICT, WITHOUT ROWID;
+
 -- The search index: the terms by which runs are found, as long as the run is kept.
 CREATE TABLE run_terms (
     namespace TEXT    NOT NULL,
