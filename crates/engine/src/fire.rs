@@ -66,7 +66,7 @@ impl Shard {
             Deadline::NotStopped(run, token) => self.give_up_overdue(run, token, cx),
             Deadline::Split(run) => self.split(run, cx),
             Deadline::Gone(run) => self.give_up_absent(run, cx),
-            Deadline::Lazy => self.lazy_is_due(),
+            Deadline::Lazy => self.lazy_deadline(cx.elapsed),
             Deadline::Delivered => self.delivered_is_due(cx),
             Deadline::Unused => self.let_unused_go(cx),
         }

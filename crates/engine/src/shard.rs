@@ -15,7 +15,7 @@ use punctual_core::run::{Assignee, Run, State, Status};
 use punctual_core::time::Elapsed;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::deadline::{Deadline, LAZY_MAX};
+use crate::deadline::{Deadline, LAZY_DUE};
 use crate::event::{Context, Effect, Event};
 use crate::memory::{Fetched, JobKey, LiveJob, LiveRun, Pins, Stored};
 use crate::plan::{Plan, TimerOwner};
@@ -60,6 +60,8 @@ pub struct Shard {
     pub(crate) tallies: Tallies,
 
     pub(crate) dirty: Dirty,
+    /// Whether the wheel has a deadline of lazy changes.
+    is_lazy_armed: bool,
     /// Number of batches sealed so far. Pins are released by this number.
     pub(crate) batch: u64,
 }
@@ -82,6 +84,8 @@ pub(crate) struct Dirty {
     pub(crate) quieter: FxHashSet<JobId>,
     /// Runs whose start or progress is written with the next batch, whatever causes that batch.
     pub(crate) lazy: FxHashSet<RunId>,
+    /// When the first of them was noted.
+    lazy_since: Option<Elapsed>,
     lazy_due: bool,
     /// Effects that are released once the lazy changes are stored.
     pub(crate) once_stored: Vec<Effect>,
@@ -117,6 +121,7 @@ impl Shard {
             end_notices: OpenNotices::default(),
             tallies: Tallies::new(loaded.shard, loaded.recent_counts),
             dirty: Dirty::default(),
+            is_lazy_armed: false,
             batch: 0,
         };
         cx.pool.forget(loaded.shard);
@@ -246,10 +251,37 @@ impl Shard {
     }
 
     pub(crate) fn note_lazily(&mut self, run: RunId, elapsed: Elapsed) {
-        if self.dirty.lazy.is_empty() {
-            self.deadlines.insert(elapsed + LAZY_MAX, Deadline::Lazy);
-        }
         self.dirty.lazy.insert(run);
+        let since = *self.dirty.lazy_since.get_or_insert(elapsed);
+        self.arm_lazy(since);
+    }
+
+    fn arm_lazy(&mut self, since: Elapsed) {
+        if !std::mem::replace(&mut self.is_lazy_armed, true) {
+            self.deadlines.insert(since + LAZY_DUE, Deadline::Lazy);
+        }
+    }
+
+    /// The deadline of lazy changes has passed. Newer ones than it was set for wait for their own.
+    pub(crate) fn lazy_deadline(&mut self, elapsed: Elapsed) {
+        self.is_lazy_armed = false;
+        match self.dirty.lazy_since {
+            Some(since) if since + LAZY_DUE > elapsed => self.arm_lazy(since),
+            _ => self.lazy_is_due(),
+        }
+    }
+
+    /// Whether lazy changes cause the next batch.
+    pub fn has_lazy_due(&self) -> bool {
+        self.dirty.lazy_due
+    }
+
+    /// Lazy changes of other shards are about to be committed. Those of this shard join them if half of their time is
+    /// over, so that many shards do not commit one after the other.
+    pub fn join_lazy(&mut self, elapsed: Elapsed) {
+        if self.dirty.lazy_since.is_some_and(|since| since + LAZY_DUE / 2 <= elapsed) {
+            self.lazy_is_due();
+        }
     }
 
     /// The effects that will never be released, because the memory of the shard is discarded.

@@ -99,7 +99,11 @@ fn a_year_of_missed_seconds_is_one_run_and_one_record() {
     assert_eq!((rig.runs("job").len(), rig.skips().len()), (2, 1));
     assert_eq!(rig.rows.all().count(), rows + 7, "one run, one record and the statistics of two hours");
     assert_eq!(rig.batches.len(), batches + 1, "in one batch");
-    assert_eq!(rig.batches[batches].changes.len(), 10, "with the job's cursor, and without the recent counts");
+    assert_eq!(
+        rig.batches[batches].changes.len(),
+        10,
+        "with the job's cursor, and without the recent counts"
+    );
 }
 
 #[test]

@@ -12,6 +12,7 @@ use punctual_core::command::{Command, Expect, PutJob};
 use punctual_core::ids::{ShardId, WorkerId};
 use punctual_core::job::{Definition, Overlap};
 use punctual_core::name::Namespace;
+use punctual_core::progress::Progress;
 use punctual_core::retry::Retry;
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::task::Task;
@@ -240,6 +241,38 @@ async fn a_shard_with_locked_rows_delays_no_other_shard() {
         rig.land_all().await;
     }
     assert_eq!(rig.orders.len(), 10, "late, not skipped");
+}
+
+/// Runs of many shards report all the time. One commit a second writes the reports of all of them.
+#[tokio::test]
+async fn reports_of_all_shards_are_written_in_one_commit() {
+    let mut rig = Rig::of(8).await;
+    let due = rig.now + Duration::from_secs(60);
+    for index in 0..20 {
+        rig.put(every_minute(index, due)).await;
+    }
+    rig.pass(Duration::from_secs(60));
+    rig.step(Input::Wake).await;
+    rig.land_all().await;
+    let attempts = std::mem::take(&mut rig.orders);
+    assert_eq!(attempts.len(), 20);
+    let mut commits = 0;
+    for millis in 0..5000 {
+        rig.pass(Duration::from_millis(1));
+        let reporting = attempts.iter().skip(millis % 50).step_by(50);
+        let reports = reporting.map(|order| reported(order, u8::try_from(millis / 50).unwrap()));
+        rig.step(Input::Reports { worker: worker(), reports: reports.collect() }).await;
+        rig.step(Input::Wake).await;
+        commits += usize::from(rig.commit.is_some());
+        rig.land_all().await;
+    }
+    assert!((4..=7).contains(&commits), "{commits} commits in five seconds");
+}
+
+fn reported(order: &Order, percent: u8) -> Report {
+    let Order::Assign(assignment) = order else { panic!("{order:?}") };
+    let progress = Progress::percent(percent);
+    Report::Progress { run: assignment.run, token: assignment.token, progress }
 }
 
 fn finished(order: &Order, at: Timestamp) -> Report {

@@ -7,7 +7,7 @@ use punctual_core::ids::ShardId;
 use punctual_engine::{Context, Effect};
 use punctual_store::Error;
 
-use super::shard_entry::{self, Next, Standing};
+use super::shard_entry::{self, Next, ShardEntry, Standing};
 use super::{BLOCKED_REST, Driver, Output, RESENDS_MAX, REST};
 use crate::failure::Failure;
 
@@ -55,6 +55,7 @@ impl Driver {
         }
         let (now, elapsed, lanes) = (self.now, self.elapsed, self.lanes.len());
         let (mut batches, mut seals) = (Vec::new(), Vec::new());
+        self.join_lazy(index);
         for entry in self.shards.iter_mut().filter(|entry| usize::from(entry.id.0) % lanes == index) {
             let Standing::Leading(shard) = &mut entry.standing else { continue };
             if shard.is_dirty() {
@@ -75,6 +76,23 @@ impl Driver {
         let batches = Arc::new(batches);
         lane.in_flight = Some(InFlight { batches: Arc::clone(&batches), effects, seals, resends: 0 });
         self.outputs.push(Output::Commit { lane: index, batches });
+    }
+
+    /// If reports of one shard are about to be written, the reports of the others join them.
+    fn join_lazy(&mut self, index: usize) {
+        let (elapsed, lanes) = (self.elapsed, self.lanes.len());
+        let is_of_lane = |entry: &ShardEntry| usize::from(entry.id.0) % lanes == index;
+        let is_due = |entry: &ShardEntry| {
+            is_of_lane(entry) && matches!(&entry.standing, Standing::Leading(shard) if shard.has_lazy_due())
+        };
+        if !self.shards.iter().any(is_due) {
+            return;
+        }
+        for entry in self.shards.iter_mut().filter(|entry| is_of_lane(entry)) {
+            if let Standing::Leading(shard) = &mut entry.standing {
+                shard.join_lazy(elapsed);
+            }
+        }
     }
 
     pub(super) fn committed(&mut self, index: usize, result: Result<(), Error>) {
