@@ -11,6 +11,7 @@ import LogOut from '@lucide/svelte/icons/log-out';
 import Pause from '@lucide/svelte/icons/pause';
 import SkipForward from '@lucide/svelte/icons/skip-forward';
 import TimerOff from '@lucide/svelte/icons/timer-off';
+import TriangleAlert from '@lucide/svelte/icons/triangle-alert';
 import Unplug from '@lucide/svelte/icons/unplug';
 import X from '@lucide/svelte/icons/x';
 import type { LucideIcon } from '@lucide/svelte';
@@ -42,6 +43,7 @@ export const looks: Record<AnyState, Look> = {
   lost: { tone: 'bad', icon: Unplug },
   alive: { tone: 'ok', icon: CircleCheck },
   draining: { tone: 'warn', icon: LogOut },
+  stuck: { tone: 'bad', icon: TriangleAlert },
 };
 
 /** States in which a run can still change. */

@@ -1,4 +1,4 @@
-import { count } from '../plural';
+import { count, num } from '../plural';
 
 export const common = {
   retry: 'Retry',
@@ -18,6 +18,7 @@ export const common = {
   newRows: (n: number) => `${count(n, 'new row')}: show`,
   rows: (n: number) => count(n, 'row'),
   selected: (n: number) => `${count(n, 'row')} selected`,
+  rowOf: (row: number, all: number) => `Row ${num(row)} of ${num(all)}`,
   selectRow: 'Select this row',
   selectAll: 'Select all rows',
   typeName: (name: string) => `Type ${name} to confirm.`,

@@ -14,4 +14,5 @@ export const states = {
   lost: 'Lost',
   alive: 'Alive',
   draining: 'Draining',
+  stuck: 'Stuck',
 };

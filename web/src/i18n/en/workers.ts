@@ -21,6 +21,8 @@ export const workers = {
   resume: 'Resume',
   resumeTitle: (name: string) => `Give ${name} runs again?`,
   lostHint: 'Its heartbeats stopped. It gets no runs and is listed for an hour.',
+  stuckHint:
+    'It does not stop an attempt that it was told to stop. It gets no runs until that attempt has ended.',
   nodes: 'Nodes',
   shardsOf: (n: number, nodes: number) => `${count(n, 'shard')} led by ${count(nodes, 'node')}`,
   leads: (n: number) => count(n, 'shard'),

@@ -19,6 +19,7 @@ export const common = {
   newRows: (n: number) => `显示 ${num(n)} 条新数据`,
   rows: (n: number) => `${num(n)} 条`,
   selected: (n: number) => `已选 ${num(n)} 条`,
+  rowOf: (row: number, all: number) => `第 ${num(row)} 行，共 ${num(all)} 行`,
   selectRow: '选择此行',
   selectAll: '选择全部',
   typeName: (name: string) => `请输入 ${name} 以确认。`,

@@ -16,4 +16,5 @@ export const states = {
   lost: '失联',
   alive: '在线',
   draining: '排空中',
+  stuck: '卡住',
 } satisfies typeof en;

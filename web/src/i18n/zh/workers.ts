@@ -20,6 +20,7 @@ export const workers = {
   resume: '恢复',
   resumeTitle: (name: string) => `恢复向 ${name} 分配运行？`,
   lostHint: '心跳已中断，不再分配运行，一小时后不再列出。',
+  stuckHint: '它没有停止被要求停止的尝试，在该尝试结束前不再分配运行。',
   nodes: '节点',
   shardsOf: (n: number, nodes: number) => `${num(nodes)} 个节点负责 ${num(n)} 个分片`,
   leads: (n: number) => `${num(n)} 个分片`,
