@@ -169,7 +169,7 @@ fn a_progress_is_written_after_a_second_at_the_latest() {
     for percent in [10, 20, 100, 250] {
         rig.tell(Report::Progress { run, token, progress: Progress::percent(percent) });
     }
-    rig.advance("959ms");
+    rig.advance("979ms");
     assert_eq!(rig.run(run).progress, None);
     check(&mut rig, |rig| rig.advance("1ms"), &["update run running"]);
     assert_eq!(rig.run(run).percent(), Some(100), "the newest, and never more than all");
@@ -180,7 +180,7 @@ fn a_progress_after_a_batch_has_a_second_of_its_own() {
     let mut rig = Rig::new(2);
     let run = rig.submit(manual());
     let token = rig.run(run).token;
-    let report = |rig: &mut Rig, percent| {
+    let mut report = |rig: &mut Rig, percent| {
         rig.tell(Report::Progress { run, token, progress: Progress::percent(percent) });
     };
     report(&mut rig, 10);
@@ -188,7 +188,7 @@ fn a_progress_after_a_batch_has_a_second_of_its_own() {
     check(&mut rig, |rig| rig.submit(manual()), &["update run running", "insert run running"]);
     report(&mut rig, 20);
     let batches = rig.batches.len();
-    rig.advance("959ms");
+    rig.advance("979ms");
     assert_eq!(rig.batches.len(), batches, "the deadline of the first report is over, and causes no batch");
     check(&mut rig, |rig| rig.advance("1ms"), &["update run running"]);
     assert_eq!(rig.run(run).percent(), Some(20));
