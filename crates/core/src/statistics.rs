@@ -179,7 +179,7 @@ impl Counted {
     }
 }
 
-/// Counts that are not in rows of buckets yet, in pages of a shard. A batch writes one page, whatever it counted.
+/// One page of the recent counts of a shard: what was counted and has not been moved to the rows of its buckets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecentCounts {
     pub page: u32,

@@ -180,7 +180,7 @@ fn a_progress_after_a_batch_has_a_second_of_its_own() {
     let mut rig = Rig::new(2);
     let run = rig.submit(manual());
     let token = rig.run(run).token;
-    let mut report = |rig: &mut Rig, percent| {
+    let report = |rig: &mut Rig, percent| {
         rig.tell(Report::Progress { run, token, progress: Progress::percent(percent) });
     };
     report(&mut rig, 10);

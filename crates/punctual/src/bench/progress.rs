@@ -213,11 +213,11 @@ impl Look {
                 continue;
             };
             let (at, seen) = (text.parse::<i64>()?, i64::try_from(self.began.elapsed().as_millis())?);
-            // The reports between the one before and this one were never shown: this one replaced them.
-            let every = usize::try_from(self.every.as_millis().max(1))?;
-            if let Some(before) = newest.replace(at).filter(|before| *before < at) {
-                delays.extend((before..at).rev().step_by(every).map(|replaced| seen - replaced - 1));
-            }
+            let Some(before) = newest.replace(at).filter(|before| *before < at) else { continue };
+            // The reports since the one before were never shown: this one replaced them.
+            let every = i64::try_from(self.every.as_millis())?.max(1);
+            let reports = (at - before + every / 2) / every;
+            delays.extend((0..reports.max(1)).map(|older| seen - (at - older * every)));
         }
         Ok(delays)
     }
