@@ -106,7 +106,7 @@ fn a_command_that_is_dated_back_is_found() {
 
 #[test]
 fn a_worker_that_starts_an_attempt_again_is_found() {
-    check(Fault::AttemptStartsAgain, "starts again");
+    check(Fault::AttemptStartsAgain, "started twice");
 }
 
 #[test]
