@@ -6,6 +6,7 @@ mod command_line;
 mod rules;
 mod pool;
 mod workers;
+mod workflows;
 mod poison;
 mod families;
 mod dead_letters;

@@ -45,6 +45,8 @@ pub struct Assignment {
     pub attempt_key: Option<Arc<str>>,
     /// The part of a split run that it is.
     pub part: Part,
+    /// What its task knows of a workflow. `None` means that it is no step, or that its task names nothing of it.
+    pub step: Option<Box<StepValues>>,
     /// How long the node waits for a heartbeat before it gives the attempt up.
     pub lease: Duration,
     /// The time between the request to stop and the kill. `None` means that of the worker.
@@ -53,12 +55,35 @@ pub struct Assignment {
     pub again: bool,
 }
 
+/// What the task of a step knows of its workflow, as JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StepValues {
+    /// An object with the steps that the task names.
+    pub steps: Option<Arc<str>>,
+    /// The index of the item in a step with `map`, and the item.
+    pub item: Option<(u32, Arc<str>)>,
+}
+
+impl StepValues {
+    fn add_to(&self, values: Values) -> Values {
+        let parsed = |json: &Arc<str>| Value::from_json(json).unwrap_or(Value::Null);
+        let values = match &self.steps {
+            Some(steps) => values.with("steps", parsed(steps)),
+            None => values,
+        };
+        match &self.item {
+            Some((index, item)) => {
+                values.with("index", Value::Int((*index).into())).with("item", parsed(item))
+            }
+            None => values,
+        }
+    }
+}
+
 impl Assignment {
     /// The values for the expressions of its task.
     pub fn values(&self, started: Timestamp) -> Values {
         let key = self.key.as_deref().map_or(Value::Null, Value::text);
-        let name = self.job.as_ref().map_or(Value::Null, |name| Value::text(name.as_str()));
-        let revision = self.revision.map_or(Value::Null, |revision| Value::Int(revision.into()));
         let run = Value::map([
             ("id", Value::text(self.run.to_string())),
             ("attempt", Value::Int(self.attempt.into())),
@@ -66,15 +91,18 @@ impl Assignment {
             ("key", key),
         ]);
         let checkpoint = self.checkpoint.as_deref().and_then(Value::from_json);
-        let namespace = Value::text(self.namespace.as_str());
-        let job = Value::map([("name", name), ("namespace", namespace), ("revision", revision)]);
+        let job = job_value(&self.namespace, self.job.as_ref(), self.revision);
         let (index, total) = (Value::Int(self.part.index.into()), Value::Int(self.part.total.into()));
-        Values::of_params_and_due(&self.params.0, self.due)
+        let values = Values::of_params_and_due(&self.params.0, self.due)
             .with("started", Value::instant(started))
             .with("run", run)
             .with("job", job)
             .with("checkpoint", checkpoint.unwrap_or(Value::Null))
-            .with("shard", Value::map([("index", index), ("total", total)]))
+            .with("shard", Value::map([("index", index), ("total", total)]));
+        match &self.step {
+            Some(step) => step.add_to(values),
+            None => values,
+        }
     }
 
     /// The message of a `queue` task, with every expression evaluated.
@@ -83,7 +111,7 @@ impl Assignment {
             None => self.params.0.as_ref().to_owned(),
             Some(text) => {
                 let rendered =
-                    task::template("task.queue.body", text, &Scope::TASK)?.render(&self.values(now));
+                    task::template("task.queue.body", text, &Scope::CHECKED_TASK)?.render(&self.values(now));
                 rendered.map_err(|error| Invalid::new("task.queue.body", error.in_text(text)))?
             }
         };
@@ -103,6 +131,13 @@ impl Assignment {
         let queue = QueueKey { namespace: self.namespace.clone(), name: task.name.clone() };
         Ok(Deliver { queue, sender: Sender { run: self.run, token: self.token }, message })
     }
+}
+
+/// The variable `job` of expressions. A run without a job has neither a name nor a revision.
+pub fn job_value(namespace: &Namespace, name: Option<&Name>, revision: Option<u32>) -> Value {
+    let name = name.map_or(Value::Null, |name| Value::text(name.as_str()));
+    let revision = revision.map_or(Value::Null, |revision| Value::Int(revision.into()));
+    Value::map([("name", name), ("namespace", Value::text(namespace.as_str())), ("revision", revision)])
 }
 
 /// Node to worker.

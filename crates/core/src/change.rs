@@ -17,6 +17,7 @@ use crate::queue::{Message, MessageId, MessagePosition, QueueNumber, QueueRecord
 use crate::run::Run;
 use crate::search::RunTerm;
 use crate::statistics::{RecentCounts, Statistics, StatisticsKey};
+use crate::workflow::{StepKey, StepRecord};
 
 /// The primary key of a row, in the order in which a batch is written.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,6 +30,7 @@ pub enum RowKey {
     /// A run that has ended.
     History(RunId),
     DeadLetter(RunId),
+    Step(StepKey),
     Unique(Arc<str>),
     /// The job, the revision and the first due time.
     Skip(JobId, u32, Timestamp),
@@ -49,6 +51,7 @@ pub enum Row {
     Run(Arc<Run>),
     History(Arc<Run>),
     DeadLetter(DeadLetter),
+    Step(Arc<StepRecord>),
     Unique(UniqueKey),
     Skip(Skip),
     Statistics(Arc<Statistics>),
@@ -205,6 +208,7 @@ impl Row {
             Row::Run(run) => RowKey::Run(run.id),
             Row::History(run) => RowKey::History(run.id),
             Row::DeadLetter(letter) => RowKey::DeadLetter(letter.run),
+            Row::Step(step) => RowKey::Step(step.key),
             Row::Unique(unique) => RowKey::Unique(Arc::clone(&unique.key)),
             Row::Skip(skip) => RowKey::Skip(skip.job, skip.revision, skip.from),
             Row::Statistics(row) => RowKey::Statistics(Arc::clone(&row.key)),
@@ -318,7 +322,7 @@ pub enum Want {
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRecord {
     pub run: Arc<Run>,
-    /// The definition of the revision it was made under.
+    /// The definition of the revision it was made under; of a step's run, that of the step.
     pub definition: Arc<Definition>,
     /// The job as it is now. `None` means that the run has no job, or that the job was deleted.
     pub job: Option<Arc<Job>>,
@@ -343,6 +347,8 @@ pub struct Loaded {
     pub commit: u64,
     pub last_id: i64,
     pub runs: Vec<RunRecord>,
+    /// The steps of every workflow among the runs, in the order of their keys.
+    pub steps: Vec<Arc<StepRecord>>,
     /// Every queue, without its messages: these are read in pages.
     pub queues: Vec<QueueRecord>,
     /// All pages, without a gap.

@@ -22,6 +22,7 @@ use crate::schedule::calendar::Calendar;
 use crate::schedule::{self, Schedule, ScheduleCalendar, When};
 use crate::task::{Params, Task};
 use crate::template::{Scope, Template, Values};
+use crate::workflow::{Work, Workflow};
 
 pub use crate::invalid::Invalid;
 pub use route::{Labels, Route, Strategy};
@@ -130,11 +131,38 @@ impl Definition {
 }
 
 impl Definition {
-    /// How many runs of the job may be ready or running at the same time; `None` means any number. A split run counts
-    /// as one: `limits.running` applies to its child runs.
+    /// `None` means that its task is not a workflow.
+    pub fn workflow(&self) -> Option<&Workflow> {
+        match &self.task {
+            Task::Workflow(workflow) => Some(workflow),
+            _ => None,
+        }
+    }
+
+    /// The definition of the runs of a step, by its path: `settle`, or `settle/book` in a sub-workflow.
+    pub fn of_step(&self, path: &str) -> Option<Definition> {
+        let (mut workflow, mut names) = (self.workflow()?, path.split('/').peekable());
+        while let Some(name) = names.next() {
+            let step = workflow.all().find(|step| step.name.as_str() == name)?;
+            if names.peek().is_none() {
+                return Some(step.definition());
+            }
+            let Work::Workflow(inner) = &step.work else { return None };
+            workflow = inner;
+        }
+        None
+    }
+
+    /// Whether its runs have child runs: one for each worker or shard, or one for each step.
+    pub fn has_children(&self) -> bool {
+        self.route.splits() || self.workflow().is_some()
+    }
+
+    /// How many runs of the job may be ready or running at the same time; `None` means any number. A split run and a
+    /// workflow count as one: `limits.running` applies to their child runs.
     pub fn at_once_max(&self) -> Option<u32> {
         match self.overlap {
-            Overlap::Allow if self.route.splits() => None,
+            Overlap::Allow if self.has_children() => None,
             Overlap::Allow => self.running_max,
             Overlap::Skip | Overlap::Queue | Overlap::QueueOne | Overlap::Replace => Some(1),
         }

@@ -78,6 +78,12 @@ pub const WORKFLOW_DEPTH_MAX: usize = 1000;
 pub const WORKFLOW_NESTING_MAX: usize = 16;
 /// Items of one `map`.
 pub const MAP_ITEMS_MAX: u32 = 10_000;
+/// The output of a step, as expressions can use it.
+pub const STEP_OUTPUT_BYTES_MAX: usize = 64 * 1024;
+/// The outputs of all steps of a workflow together, which are in memory while it runs.
+pub const WORKFLOW_OUTPUT_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// What the steps that one task names have together: it travels to the worker with the task.
+pub const STEP_VALUES_BYTES_MAX: usize = 1024 * 1024;
 /// Changes in one commit: enough to amortise an fsync, few enough not to delay the next answer.
 pub const COMMIT_BATCH_MAX: usize = 4096;
 /// Rows on one page of a listing.

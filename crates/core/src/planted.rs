@@ -51,6 +51,22 @@ pub enum Fault {
     YieldIsALoss,
     /// The end of a run is counted in the batch after its own.
     EndIsCountedLate,
+    /// A step of a workflow starts before the steps that it needs have ended.
+    StepIgnoresNeeds,
+    /// A load forgets which steps of a workflow have started.
+    StepIsStartedAgain,
+    /// The row of a step that succeeded is not written.
+    StepEndIsNotWritten,
+    /// A load forgets the items of a `map` that have not started.
+    FanOutIsForgotten,
+    /// A step with `map` executes more items at the same time than `parallel` allows.
+    ParallelIsIgnored,
+    /// A workflow of which a step failed counts as succeeded.
+    WorkflowHidesFailure,
+    /// The steps of `finally` are skipped when a workflow is stopped.
+    FinallyIsSkipped,
+    /// A step is started although its rule does not hold.
+    RuleIsIgnored,
     /// The error of a run that failed at its first attempt is not in the search index.
     ErrorIsNotIndexed,
 }

@@ -18,8 +18,8 @@
 //! A cancelled run that has left work at a service stays waiting or ready. It ends with its next attempt, which cancels the
 //! work.
 //!
-//! The second diagram is of a split run ([`split`]): its children have the attempts. The last arrow is of a child that is
-//! pinned to one worker. All arrows are in [`Run::apply`].
+//! The second diagram is of a split run ([`split`]) and of a workflow ([`steps`]): their children have the attempts. The
+//! last arrow is of a child that is pinned to one worker. All arrows are in [`Run::apply`].
 
 mod apply;
 mod assignee;
@@ -27,6 +27,7 @@ mod entry;
 pub mod split;
 mod reason;
 mod state;
+mod steps;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -48,6 +49,7 @@ pub use entry::{Entry, What};
 pub use reason::{Lack, Reason};
 pub use split::{Child, Part, SplitRole};
 pub use state::{Cause, State, Status, Wait};
+pub use steps::{StepOf, StepsEnd};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
@@ -94,8 +96,10 @@ pub struct Run {
     pub entries: Vec<Entry>,
     /// What is kept of the attempts before the newest, oldest first.
     pub earlier: Vec<Earlier>,
-    /// `None` means that it is neither a parent nor a child.
+    /// `None` means that it is neither split nor a part of a split run.
     pub split_role: Option<Box<SplitRole>>,
+    /// The step of a workflow that it executes, or is a part of. `None` means none.
+    pub step: Option<Box<StepOf>>,
     /// The nodes that wrote the entries: each from the entry at this index on. Entries before the first index were
     /// written without a cluster.
     pub signed: Vec<(u32, Arc<str>)>,
@@ -131,7 +135,7 @@ pub enum Trigger {
     Submit,
     /// A finished run or a dead letter, run again by a user.
     Retry,
-    /// A split run, of which this is a child.
+    /// A split run or a workflow, of which this is a child.
     Parent,
 }
 
@@ -195,6 +199,7 @@ impl Run {
             }],
             earlier: Vec::new(),
             split_role: None,
+            step: None,
             signed: Vec::new(),
         }
     }
@@ -233,8 +238,8 @@ impl Run {
         }
     }
 
-    /// When it first started: as reported by its worker, else when it was assigned. A split run starts when it is
-    /// split. `None` means not yet.
+    /// When it first started: as reported by its worker, else when it was assigned. A split run and a workflow start
+    /// when they are split. `None` means not yet.
     pub fn first_start(&self) -> Option<Timestamp> {
         let assigned =
             self.entries.iter().find(|entry| matches!(entry.what, What::Assigned | What::Split))?;

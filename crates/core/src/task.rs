@@ -18,12 +18,13 @@ use serde::{Deserialize, Serialize};
 use crate::invalid::Invalid;
 use crate::limits::PARAMS_BYTES_MAX;
 use crate::name::Name;
+use crate::workflow::Workflow;
 
 pub use accept::Accept;
 pub use descriptor::{CarriedSchema, Descriptor, NamedDescriptor, StoredDescriptor};
 pub use grpc::{Call, Code, EXECUTOR_START, Grpc, GrpcExpect, GrpcTls};
 pub use http::{Body, EXECUTION_ID, Expect, HTTP_REDIRECTS_MAX, Http, Method, Request, StatusRange};
-pub(crate) use json::check_strings;
+pub(crate) use json::{check_strings, render_json};
 pub(crate) use process::{check_shell, template};
 pub use queue::{Enqueue, RETRY_DEFAULT, TTL_DEFAULT};
 pub use schema::{Schema, SchemaFiles, UnaryMethod};
@@ -42,6 +43,8 @@ pub enum Task {
     Queue(Box<Enqueue>),
     /// A call of a unary gRPC method, or work for an executor.
     Grpc(Box<Grpc>),
+    /// A graph of steps. Its run has no attempt of its own: each step has its own run.
+    Workflow(Box<Workflow>),
 }
 
 /// A program with its arguments, started without a shell.
@@ -63,6 +66,8 @@ pub enum Kind {
     Function,
     /// Not executed by workers: consumers of the queue take the message.
     Queue,
+    /// Not executed by workers: they execute its steps.
+    Workflow,
 }
 
 impl Kind {
@@ -79,6 +84,7 @@ impl Kind {
             Kind::Grpc => "grpc",
             Kind::Function => "function",
             Kind::Queue => "queue",
+            Kind::Workflow => "workflow",
         }
     }
 
@@ -97,6 +103,7 @@ impl Task {
             Task::Grpc(_) => Kind::Grpc,
             Task::Function(_) => Kind::Function,
             Task::Queue(_) => Kind::Queue,
+            Task::Workflow(_) => Kind::Workflow,
         }
     }
 

@@ -11,6 +11,7 @@
 mod check;
 mod decide;
 mod graph;
+mod record;
 mod upstream;
 mod values;
 
@@ -18,16 +19,17 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::job::Route;
+use crate::job::{Definition, Route};
 use crate::name::Name;
 use crate::retry::Retry;
 use crate::task::{Params, Task};
 
 pub use decide::{Decision, End, Progress, Skip, State};
 pub use graph::{Graph, Node};
-pub use values::Known;
+pub use record::{Items, StepKey, StepReason, StepRecord};
+pub use values::{Known, Output};
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workflow {
     /// In the order in which they are written.
     pub steps: Vec<Step>,
@@ -37,7 +39,7 @@ pub struct Workflow {
     pub output: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     pub name: Name,
     pub work: Work,
@@ -55,7 +57,7 @@ pub struct Step {
 }
 
 /// What a step does.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Work {
     Task(Task),
     /// A sub-workflow.
@@ -67,7 +69,7 @@ pub enum Work {
     Approve(Option<Duration>),
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wait {
     For(Duration),
     /// An instant, or a template of one.
@@ -88,7 +90,7 @@ pub enum Rule {
 }
 
 /// One execution of the step for each item of a list.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Map {
     /// An expression that gives the list.
     pub over: String,
@@ -98,7 +100,7 @@ pub struct Map {
 
 /// Chooses among later steps by a value. A step that it lists needs the step that it belongs to, and is skipped like
 /// one whose `when` is false if the value names another case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Switch {
     /// An expression. It may name the step itself.
     pub on: String,
@@ -109,7 +111,7 @@ pub struct Switch {
 }
 
 /// The policies of a step's own runs. `None` means the default of a job.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Policies {
     pub timeout: Option<Duration>,
     pub grace: Option<Duration>,
@@ -151,6 +153,31 @@ impl Step {
             switch: None,
             params: Params::default(),
             policies: Policies::default(),
+        }
+    }
+}
+
+impl Step {
+    /// The definition of the runs that execute the step. A step without a task has a task that does nothing.
+    pub fn definition(&self) -> Definition {
+        self.definition_of(match &self.work {
+            Work::Task(task) => task.clone(),
+            Work::Workflow(inner) => Task::Workflow(inner.clone()),
+            Work::Job(_) | Work::Wait(_) | Work::Approve(_) => Task::Noop,
+        })
+    }
+
+    /// The policies of the step with this task.
+    fn definition_of(&self, task: Task) -> Definition {
+        let default = Definition::of(task);
+        Definition {
+            timeout: self.policies.timeout,
+            grace: self.policies.grace,
+            retry: self.policies.retry.clone().unwrap_or_default(),
+            priority: self.policies.priority.unwrap_or(default.priority),
+            route: self.policies.route.clone().unwrap_or_default(),
+            at_most_once: self.policies.at_most_once,
+            ..default
         }
     }
 }

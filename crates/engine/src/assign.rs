@@ -16,6 +16,7 @@ use punctual_core::job::Strategy;
 use punctual_core::limits::GRACE;
 use punctual_core::planted::{Fault, is_planted};
 use punctual_core::run::{Assignee, Cause, Event, Lack, Origin, Reason, State};
+use punctual_core::task::Params;
 use punctual_core::time::Elapsed;
 
 use crate::Shard;
@@ -25,7 +26,7 @@ use crate::memory::LiveRun;
 use crate::pool::{Match, ReadyRun, Wish};
 
 /// The wish of a run's route. `None` means that the least loaded worker that fits takes the run.
-fn wish_of(live: &LiveRun) -> Option<Wish> {
+fn wish_of(live: &LiveRun, params: impl FnOnce() -> Params) -> Option<Wish> {
     let (run, route) = (&live.run, &live.definition.route);
     if let Some(origin) = live.definition.polled_origin() {
         let key = hash::stable(&[origin.as_bytes()]);
@@ -34,12 +35,12 @@ fn wish_of(live: &LiveRun) -> Option<Wish> {
     let is_plain = matches!(route.strategy, Strategy::LeastLoaded | Strategy::Broadcast);
     // The children of a broadcast are pinned to one worker each, so they are not spread.
     let is_free = run.pinned_to().is_none();
-    let parent = run.parent().filter(|_| is_free);
+    let parent = run.split_parent().filter(|_| is_free);
     let (left, to) = (run.left().filter(|_| is_free), run.move_to.clone().filter(|_| is_free));
     if is_plain && parent.is_none() && left.is_none() && to.is_none() {
         return None;
     }
-    let key = if route.strategy.goes_by_key() { key_of(live) } else { 0 };
+    let key = if route.strategy.goes_by_key() { key_of(live, &params()) } else { 0 };
     let before = run.earlier.iter().map(|earlier| &earlier.assignee).chain(&run.assignee);
     let avoid =
         if route.strategy == Strategy::Failover { before.map(Assignee::name).collect() } else { Vec::new() };
@@ -49,9 +50,8 @@ fn wish_of(live: &LiveRun) -> Option<Wish> {
 }
 
 /// The hash that a keyed route uses: of the run's route key, else of its job, else of its own id.
-fn key_of(live: &LiveRun) -> u64 {
+fn key_of(live: &LiveRun, params: &Params) -> u64 {
     let run = &live.run;
-    let params = run.params.as_ref().unwrap_or(&live.definition.params);
     match (live.definition.route.key_for(params, run.due), run.job()) {
         (Some(key), _) => hash::stable(&[run.namespace.as_str().as_bytes(), key.as_bytes()]),
         (None, Some(job)) => hash::mix(job.0.unsigned_abs()),
@@ -69,14 +69,17 @@ pub(crate) enum Offer {
 
 impl Shard {
     /// Puts a ready run into the queue of waiting runs and records why, if no worker fits it. A delivery needs no
-    /// worker and is sent at once.
+    /// worker and is sent at once; a workflow needs none either.
     pub(crate) fn enqueue(&mut self, run: RunId, since: Timestamp, cx: &mut Context<'_>) {
         if self.runs.get(&run).is_some_and(|live| live.queue().is_some()) {
             return self.send_off(run, cx);
         }
+        let Some(live) = self.runs.get(&run).filter(|live| live.definition.workflow().is_none()) else {
+            return;
+        };
+        let wish = wish_of(live, || self.params_of(live));
         let Some(live) = self.runs.get_mut(&run) else { return };
-        let ready_run =
-            ReadyRun { run, priority: live.run.priority, since, class: live.class(), wish: wish_of(live) };
+        let ready_run = ReadyRun { run, priority: live.run.priority, since, class: live.class(), wish };
         let lack = cx.pool.enqueue(ready_run);
         let fits = lack.is_none();
         if let Some(lack) = lack {
@@ -188,6 +191,7 @@ impl Shard {
             // The node adds it: shards hold no secrets.
             attempt_key: None,
             part: live.run.part(),
+            step: self.step_values(live),
             lease: self.settings.attempt_lease,
             grace: live.definition.grace,
             again: offer == Offer::Again,

@@ -18,8 +18,10 @@ pub(crate) enum Deadline {
     Overdue(RunId, Token),
     /// Its worker has not stopped it, and has had the time to say so.
     NotStopped(RunId, Token),
-    /// Try again to split a run that could not be split at once.
+    /// Try again to split a run that could not be split at once, or to start the rest of a fan-out.
     Split(RunId),
+    /// The timeout of a workflow, which covers all its steps.
+    WorkflowTimeout(RunId),
     /// The only worker that may take a run has been absent for too long.
     Gone(RunId),
     /// The lazy changes of runs must be written now.

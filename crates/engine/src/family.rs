@@ -30,14 +30,17 @@ const GATHER: Duration = Duration::from_secs(1);
 
 /// With this many changed runs in the next batch, a split waits for the batch after it: so one batch holds at most
 /// about two families of the largest size.
-const CHANGED_MAX: usize = CHILDREN_MAX as usize;
-const NEXT_BATCH: Duration = Duration::from_millis(1);
+pub(crate) const CHANGED_MAX: usize = CHILDREN_MAX as usize;
+pub(crate) const NEXT_BATCH: Duration = Duration::from_millis(1);
 
 impl Shard {
     /// Splits a ready run. A run that cannot be split yet stays ready.
     pub(crate) fn split(&mut self, run: RunId, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get(&run) else { return };
         let State::Ready { since } = live.run.state else { return };
+        if live.definition.workflow().is_some() {
+            return self.begin_steps(run, cx);
+        }
         if !live.is_to_split() {
             return;
         }
@@ -62,7 +65,7 @@ impl Shard {
         self.split_after(run, if is_broadcast { GATHER } else { NEXT_BATCH }, cx);
     }
 
-    fn split_after(&mut self, run: RunId, span: Duration, cx: &Context<'_>) {
+    pub(crate) fn split_after(&mut self, run: RunId, span: Duration, cx: &Context<'_>) {
         self.deadlines.insert(cx.elapsed + span, Deadline::Split(run));
     }
 
@@ -86,6 +89,8 @@ impl Shard {
             child.state = State::Waiting { wait: Wait::Limit };
             child.split_role =
                 Some(Box::new(SplitRole::Child { parent, part: Part { index, total }, worker }));
+            // The definition of a part is that of the step.
+            child.step.clone_from(&whole.step);
             let definition = Arc::clone(&definition);
             self.remember_run(LiveRun::new(Arc::new(child), definition, false), cx);
             self.place(run, cx);
@@ -105,6 +110,9 @@ impl Shard {
 
     /// Stops the children of a run; the parent ends when they have ended.
     pub(crate) fn stop_children(&mut self, parent: RunId, cause: Cause, cx: &mut Context<'_>) {
+        if self.flows.contains_key(&parent) {
+            return self.stop_steps(parent, cause, cx);
+        }
         let Some(live) = self.runs.get(&parent) else { return };
         let under_way = live.run.children().iter().filter(|child| child.ended.is_none());
         let children: Vec<RunId> = under_way.map(|child| child.run).collect();
@@ -113,16 +121,21 @@ impl Shard {
         }
     }
 
-    /// The parameters of a run; a child has those of its parent, which is in memory as long as the child.
+    /// The parameters of a run; a child without its own has those of its parent, which is in memory as long as the
+    /// child.
     pub(crate) fn params_of(&self, live: &LiveRun) -> Params {
-        let of = self.whole_of(live);
-        let own = live.run.params.as_ref().or(of.run.params.as_ref());
-        own.unwrap_or(&of.definition.params).clone()
+        let mut of = live;
+        while of.run.params.is_none()
+            && let Some(parent) = of.run.parent().and_then(|parent| self.runs.get(&parent))
+        {
+            of = parent;
+        }
+        of.run.params.as_ref().unwrap_or(&of.definition.params).clone()
     }
 
-    /// The parent of a child run; for any other run, the run itself.
+    /// The split run of which a run is a part; for any other run, the run itself.
     pub(crate) fn whole_of<'a>(&'a self, live: &'a LiveRun) -> &'a LiveRun {
-        live.run.parent().and_then(|parent| self.runs.get(&parent)).unwrap_or(live)
+        live.run.split_parent().and_then(|parent| self.runs.get(&parent)).unwrap_or(live)
     }
 
     /// Notes whether the only worker that a ready child may go to is here. If not, it may come back within a lease.

@@ -41,6 +41,14 @@ impl Shard {
                 TimerOwner::Message(number) => self.message_is_due(number, cx),
             }
         }
+        while left > 0
+            && let Some((at, step)) = self.step_timers.first().copied()
+            && at <= cx.now
+        {
+            left -= 1;
+            self.step_timers.pop_first();
+            self.step_is_due(step, cx);
+        }
         self.plan.look(cx.now);
     }
 
@@ -64,7 +72,14 @@ impl Shard {
             }
             Deadline::Overdue(..) => {}
             Deadline::NotStopped(run, token) => self.give_up_overdue(run, token, cx),
+            Deadline::Split(run) if self.flows.contains_key(&run) => self.continue_fan_out(run),
             Deadline::Split(run) => self.split(run, cx),
+            Deadline::WorkflowTimeout(run) => {
+                let is_running = |live: &LiveRun| live.run.cancelling().is_none();
+                if self.flows.contains_key(&run) && self.runs.get(&run).is_some_and(is_running) {
+                    self.stop(run, Cause::Timeout, cx);
+                }
+            }
             Deadline::Gone(run) => self.give_up_absent(run, cx),
             Deadline::Lazy => self.lazy_deadline(cx.elapsed),
             Deadline::Delivered => self.delivered_is_due(cx),

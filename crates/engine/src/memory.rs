@@ -73,7 +73,7 @@ impl LiveJob {
             State::Waiting { wait: Wait::Backoff(_) } => self.activate(run),
             State::Ready { .. } | State::Running { .. } | State::Split { .. } => {
                 self.activate(run);
-                *self.placed_beside(run) += 1;
+                *self.placed_beside(run) += u32::from(is_placed(run, &run.state));
             }
             State::Succeeded | State::Failed | State::TimedOut | State::Cancelled | State::Skipped => {
                 self.active.remove(&run.id);
@@ -89,7 +89,7 @@ impl LiveJob {
                 self.held_beside(run).remove(&(run.due, run.id));
             }
             State::Ready { .. } | State::Running { .. } | State::Split { .. } => {
-                *self.placed_beside(run) -= 1;
+                *self.placed_beside(run) -= u32::from(is_placed(run, state));
             }
             _ => {}
         }
@@ -117,6 +117,16 @@ impl LiveJob {
             Some(_) => definition.running_max.is_some_and(|max| self.children.placed >= max),
             None => definition.at_once_max().is_some_and(|max| self.placed >= max),
         }
+    }
+}
+
+/// Whether a state counts against `limits.running`. A child that has children itself does not: they could wait for the
+/// place that it has.
+pub(crate) fn is_placed(run: &Run, state: &State) -> bool {
+    match state {
+        State::Ready { .. } | State::Running { .. } => true,
+        State::Split { .. } => run.parent().is_none(),
+        _ => false,
     }
 }
 
@@ -150,9 +160,10 @@ impl LiveRun {
         }
     }
 
-    /// Whether it must be split into children and has none yet.
+    /// Whether it must be split into children and has none yet, or is a workflow that must begin.
     pub(crate) fn is_to_split(&self) -> bool {
-        self.definition.route.splits() && self.run.split_role.is_none()
+        (self.definition.route.splits() && self.run.split_role.is_none())
+            || self.definition.workflow().is_some()
     }
 }
 

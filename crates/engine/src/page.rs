@@ -79,7 +79,8 @@ impl Shard {
 
     /// When the next timer is due.
     pub fn next_due(&self) -> Option<Timestamp> {
-        self.plan.next()
+        let step = self.step_timers.first().map(|(at, _)| *at);
+        self.plan.next().into_iter().chain(step).min()
     }
 
     /// When the next deadline passes, in elapsed time.

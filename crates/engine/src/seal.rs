@@ -29,6 +29,12 @@ impl Shard {
         for settled in dirty.settled {
             seal_settled(settled, &mut changes);
         }
+        for (step, stored) in dirty.steps.into_values() {
+            match stored {
+                Stored::Yes => changes.update(Row::Step(step)),
+                Stored::No => changes.insert(Row::Step(step)),
+            }
+        }
         for revision in dirty.revisions {
             changes.insert(Row::Revision(revision));
         }

@@ -38,8 +38,9 @@ impl Shard {
         if let Some(job) = job {
             self.release(job, cx);
         }
-        if let Some(parent) = ended.parent() {
-            self.child_ended(parent, &ended, cx);
+        match ended.split_parent() {
+            Some(parent) => self.child_ended(parent, &ended, cx),
+            None => self.step_run_ended(&ended, cx),
         }
     }
 

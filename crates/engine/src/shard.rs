@@ -4,15 +4,18 @@
 //! into one batch, each row at most once. Nothing here waits: the driver commits the batch while it applies the next
 //! one on top of it, and discards the whole value if the store refuses the batch.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use punctual_core::Timestamp;
 use punctual_core::change::{Loaded, Revision, RunRecord, Skip, UniqueKey};
 use punctual_core::ids::{Epoch, IdMaker, JobId, RunId, ShardId, Token};
 use punctual_core::job::{Definition, Job};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::{Assignee, Run, State, Status};
 use punctual_core::time::Elapsed;
+use punctual_core::workflow::{StepKey, StepRecord};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::deadline::{Deadline, LAZY_DUE};
@@ -22,6 +25,7 @@ use crate::plan::{Plan, TimerOwner};
 use crate::queue::{OpenNotices, Queues};
 use crate::statistics::Tallies;
 use crate::wheel::Wheel;
+use crate::workflow::Flow;
 
 /// Settings that all shards of a node share.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +62,12 @@ pub struct Shard {
     pub(crate) queues: Queues,
     pub(crate) end_notices: OpenNotices,
     pub(crate) tallies: Tallies,
+    /// The workflows whose steps have begun.
+    pub(crate) flows: FxHashMap<RunId, Flow>,
+    /// Workflows of which a step may be decided or started.
+    pub(crate) due_flows: BTreeSet<RunId>,
+    /// When waits of workflows end, and when approvals count as rejected.
+    pub(crate) step_timers: BTreeSet<(Timestamp, StepKey)>,
 
     pub(crate) dirty: Dirty,
     /// Whether the wheel has a deadline of lazy changes.
@@ -78,6 +88,8 @@ pub(crate) struct Dirty {
     /// By key. `None` means that the key is free again.
     pub(crate) uniques: FxHashMap<Arc<str>, (Option<UniqueKey>, Stored)>,
     pub(crate) skips: Vec<Skip>,
+    /// Steps of workflows.
+    pub(crate) steps: BTreeMap<StepKey, (Arc<StepRecord>, Stored)>,
     /// Dead letters that were replayed or discarded.
     pub(crate) decided: Vec<RunId>,
     /// Jobs of which a run ended: they leave memory if nothing else keeps them.
@@ -120,6 +132,9 @@ impl Shard {
             queues: Queues::default(),
             end_notices: OpenNotices::default(),
             tallies: Tallies::new(loaded.shard, loaded.recent_counts),
+            flows: FxHashMap::default(),
+            due_flows: BTreeSet::new(),
+            step_timers: BTreeSet::new(),
             dirty: Dirty::default(),
             is_lazy_armed: false,
             batch: 0,
@@ -128,11 +143,21 @@ impl Shard {
         let mut records = loaded.runs;
         // Sorted, so that a replay is the same whatever the order of the store.
         records.sort_by_key(|record| record.run.id);
+        let mut steps: FxHashMap<RunId, Vec<Arc<StepRecord>>> = FxHashMap::default();
+        for step in loaded.steps {
+            steps.entry(step.key.run).or_default().push(step);
+        }
+        // A run is created after its parent, so a workflow is in memory before the runs of its steps.
         for record in records {
+            let (run, has_steps) = (record.run.id, record.run.has_open_steps());
             shard.take_up(record, cx);
+            if has_steps {
+                shard.restore_workflow(run, steps.remove(&run).unwrap_or_default(), cx);
+            }
         }
         shard.give_up_outlived(cx);
         shard.load_queues(loaded.queues, cx);
+        shard.advance_workflows(cx);
         shard
     }
 
@@ -171,6 +196,7 @@ impl Shard {
             Event::Fits { run, lack } => self.note_fit(run, lack, cx),
             Event::Tick { limit } => self.tick(limit, cx),
         }
+        self.advance_workflows(cx);
     }
 
     /// Finds a job by name in memory or among the pins; a pinned job is put back into memory.
@@ -234,6 +260,7 @@ impl Shard {
                 && dirty.settled.is_empty()
                 && dirty.deleted_jobs.is_empty()
                 && dirty.uniques.is_empty()
+                && dirty.steps.is_empty()
                 && dirty.skips.is_empty()
                 && dirty.decided.is_empty())
     }
@@ -246,6 +273,7 @@ impl Shard {
             + 2 * dirty.settled.len()
             + dirty.revisions.len()
             + dirty.uniques.len()
+            + dirty.steps.len()
             + self.queues.dirty_rows()
             + self.end_notices.dirty_rows()
     }

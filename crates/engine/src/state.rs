@@ -7,7 +7,7 @@
 //! | waiting for a retry | a deadline |
 //! | ready | a place under the job's limit, an entry in the ready queue |
 //! | running | a place under the job's limit, a slot of a worker or a message in a queue, a deadline |
-//! | split | a place under the job's limit |
+//! | split | a place under the job's limit, if it is no child; the timeout of a workflow |
 //!
 //! Only `enter` takes these and only `leave` returns them, also for runs that come from the store or go back to it. The
 //! exception is a deadline: it is not removed when its state is left, and has no effect when it passes later.
@@ -20,7 +20,7 @@ use punctual_core::run::{Event, State, Wait};
 use crate::Shard;
 use crate::deadline::Deadline;
 use crate::event::Context;
-use crate::memory::LiveRun;
+use crate::memory::{LiveRun, is_placed};
 use crate::plan::TimerOwner;
 
 /// How a run came into its state.
@@ -42,7 +42,7 @@ impl Shard {
         }
         moved.sign(cx.pool.node());
         let (job, stays) = (moved.job(), holds_the_same(&before, &moved.state));
-        let is_displaced = is_placed(&before) && !is_placed(&moved.state);
+        let is_displaced = is_placed(moved, &before) && !is_placed(moved, &moved.state);
         self.dirty.runs.insert(run);
         if !stays {
             self.leave(run, &before, cx);
@@ -89,7 +89,7 @@ impl Shard {
                 cx.pool.dequeue(live.class(), live.run.priority, *since, run);
                 self.absent.remove(&run);
             }
-            State::Running { assignee, .. } => cx.pool.give_back(assignee, run, live.run.parent()),
+            State::Running { assignee, .. } => cx.pool.give_back(assignee, run, live.run.split_parent()),
             _ => {}
         }
     }
@@ -105,13 +105,21 @@ impl Shard {
             State::Waiting { wait: Wait::Backoff(at) } => {
                 self.deadlines.insert(cx.elapsed_at(*at), Deadline::Backoff(run));
             }
-            State::Waiting { wait: Wait::Overlap | Wait::Limit } | State::Split { .. } => {}
+            State::Waiting { wait: Wait::Overlap | Wait::Limit } => {}
+            State::Split { since, .. } => {
+                let timeout = live.definition.timeout.filter(|_| live.definition.workflow().is_some());
+                if let Some(timeout) = timeout {
+                    self.deadlines.insert(cx.elapsed_at(*since + timeout), Deadline::WorkflowTimeout(run));
+                }
+            }
             State::Ready { since } => self.enqueue(run, *since, cx),
             State::Running { assignee, token, since, cancelling } => {
                 let overdue = assignee.worker().and(cancelling.map(|cause| (*token, cause)));
                 match how {
-                    Entered::ByEvent => cx.pool.take(assignee, (run, *token), live.run.parent()),
-                    Entered::ByLoad => cx.pool.adopt(assignee, (run, *token), live.run.parent(), cx.elapsed),
+                    Entered::ByEvent => cx.pool.take(assignee, (run, *token), live.run.split_parent()),
+                    Entered::ByLoad => {
+                        cx.pool.adopt(assignee, (run, *token), live.run.split_parent(), cx.elapsed);
+                    }
                 }
                 if let Some(timeout) = live.definition.timeout {
                     self.deadlines.insert(cx.elapsed_at(*since + timeout), Deadline::Timeout(run, *token));
@@ -131,9 +139,4 @@ impl Shard {
 fn holds_the_same(before: &State, after: &State) -> bool {
     std::mem::discriminant(before) == std::mem::discriminant(after)
         && !matches!(before, State::Waiting { .. })
-}
-
-/// Whether a state counts against `limits.running`.
-fn is_placed(state: &State) -> bool {
-    matches!(state, State::Ready { .. } | State::Running { .. } | State::Split { .. })
 }

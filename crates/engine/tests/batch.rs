@@ -20,6 +20,7 @@ fn words(batch: &Batch) -> Vec<String> {
             RowKey::Revision(..) => "revision",
             RowKey::Run(_) => "run",
             RowKey::History(_) => "history",
+            RowKey::Step(_) => "step",
             RowKey::DeadLetter(_) => "dead letter",
             RowKey::Unique(_) => "unique",
             RowKey::Skip(..) => "skip",

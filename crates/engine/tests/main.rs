@@ -13,6 +13,7 @@ mod moves;
 mod priority;
 mod routing;
 mod family;
+mod workflows;
 mod keys;
 mod edits;
 mod calendars;

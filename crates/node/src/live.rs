@@ -196,6 +196,7 @@ impl Changed {
             (_, Change::Insert(row) | Change::Update(row)) => match row {
                 Row::Run(run) | Row::History(run) => Some(Changed::Run(Some(run.namespace.clone()), run.id)),
                 Row::DeadLetter(letter) => Some(Changed::Run(Some(letter.namespace.clone()), letter.run)),
+                Row::Step(step) => Some(Changed::Run(None, step.key.run)),
                 Row::Job(job) => Some(Changed::Job(job.namespace.clone(), job.name.clone())),
                 Row::Queue(queue) => {
                     Some(Changed::Queue(queue.key.namespace.clone(), queue.key.name.clone()))

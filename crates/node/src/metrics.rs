@@ -179,8 +179,8 @@ impl Metrics {
 
     fn ended(&self, run: &Run) {
         self.runs_ended[place_of(run.status())].fetch_add(1, Relaxed);
-        if !run.children().is_empty() {
-            // It has child runs, and their attempts are counted with them.
+        if run.attempt == 0 {
+            // It has child runs, and their attempts are counted with them, or it never started.
             return;
         }
         let mut before = None;

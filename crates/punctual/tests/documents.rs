@@ -48,12 +48,6 @@ fn blocks(text: &str, language: &str) -> Vec<(usize, String)> {
 
 #[track_caller]
 fn check_jobs(text: &str, place: &str) -> usize {
-    if text.contains("  workflow:\n") {
-        return match job_file::read_workflows(text, &Namespace::default()) {
-            Ok(workflows) => workflows.len(),
-            Err(errors) => panic!("{place}: {errors:?}\n{text}"),
-        };
-    }
     match job_file::read_all(text, &Namespace::default()) {
         Ok(jobs) => jobs.len(),
         Err(errors) => panic!("{place}: {errors:?}\n{text}"),

@@ -161,8 +161,31 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("entries in `needs` and `switch` of a workflow", count(limits::WORKFLOW_EDGES_MAX), "refused"),
         ("steps in a chain of a workflow", count(limits::WORKFLOW_DEPTH_MAX), "refused"),
         ("levels of workflows", count(limits::WORKFLOW_NESTING_MAX), "refused"),
-        ("`parallel` of a step", count(limits::MAP_ITEMS_MAX as usize), "refused"),
-        ("task of a run without a job that is split", bytes(limits::SPLIT_TASK_BYTES_MAX), "422 `invalid`"),
+        (
+            "items of a `map`, and its `parallel`",
+            count(limits::MAP_ITEMS_MAX as usize),
+            "the step fails with `map_too_long`; a larger `parallel` is refused",
+        ),
+        (
+            "output of a step, as expressions use it",
+            bytes(limits::STEP_OUTPUT_BYTES_MAX),
+            "a step that names it fails with `output_too_long`",
+        ),
+        (
+            "outputs of all steps of a workflow together",
+            bytes(limits::WORKFLOW_OUTPUT_BYTES_MAX),
+            "as above, for later outputs",
+        ),
+        (
+            "outputs that one task of a step names",
+            bytes(limits::STEP_VALUES_BYTES_MAX),
+            "the step fails with `output_too_long`",
+        ),
+        (
+            "task of a run without a job that is split, or of its step with `map`",
+            bytes(limits::SPLIT_TASK_BYTES_MAX),
+            "422 `invalid`",
+        ),
         ("live runs in the memory of a node", count(limits::LIVE_RUNS_MAX), "429 `too_many_runs`"),
         ("followers of live logs and events", count(FOLLOWERS_MAX), "429 `too_many_followers`"),
         ("pages that follow changes, a node", count(LIVE_FOLLOWERS_MAX), "429 `too_many_followers`"),

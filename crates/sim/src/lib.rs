@@ -5,7 +5,7 @@
 //! messages are taken in order.
 //!
 //! [`run`] simulates one world: a storm with all kinds of faults, a calm, and rest. `world` runs the events, `weather`
-//! chooses the faults and the number of nodes and workers, `workload` the commands of users, `traffic` what producers and
+//! chooses the faults and the number of nodes and workers, `workload` the commands of users, `workflows` their graphs, `traffic` what producers and
 //! consumers do with queues; `witness` sees every commit, answer and order, and checks it. Three more simulations have no
 //! other faults: [`outage`], a node that is away for hours; [`failover`], nodes that die or leave one after the other; and
 //! [`busy_node`], a node that gives shards away because it is busy.
@@ -17,6 +17,7 @@
 mod dice;
 mod weather;
 mod workload;
+mod workflows;
 mod traffic;
 mod worker;
 mod witness;

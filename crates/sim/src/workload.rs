@@ -20,6 +20,7 @@ use punctual_engine::Ticket;
 
 use crate::dice::Dice;
 use crate::weather::Weather;
+use crate::workflows;
 
 /// Every key is kept at least this long.
 pub(crate) const KEPT_MIN: Duration = Duration::from_secs(1);
@@ -128,7 +129,22 @@ impl People {
         name(usize::try_from(dice.below(self.weather.names as u64)).unwrap_or(0))
     }
 
+    /// One definition in six is a workflow.
     fn definition(&self, dice: &mut Dice, schedules: Vec<Schedule>) -> Definition {
+        let plain = self.plain_definition(dice, schedules);
+        if !dice.one_in(6) {
+            return plain;
+        }
+        // Its steps have these instead.
+        let (retry, route, at_most_once) = (Retry::default(), Route::default(), false);
+        let task = Task::Workflow(Box::new(workflows::workflow(dice)));
+        // A workflow takes longer than many intervals: a queue of its fires, or of their steps, would only grow.
+        let overlap = if plain.overlap == Overlap::Queue { Overlap::QueueOne } else { plain.overlap };
+        let running_max = plain.running_max.filter(|_| overlap != Overlap::Allow);
+        Definition { task, retry, route, at_most_once, overlap, running_max, ..plain }
+    }
+
+    fn plain_definition(&self, dice: &mut Dice, schedules: Vec<Schedule>) -> Definition {
         let at_most_once = dice.one_in(6);
         let attempts = if at_most_once { 1 } else { u32::try_from(1 + dice.below(4)).unwrap_or(1) };
         let overlaps = [Overlap::Skip, Overlap::Queue, Overlap::QueueOne, Overlap::Replace, Overlap::Allow];

@@ -135,6 +135,46 @@ fn an_error_that_is_not_indexed_is_found() {
 }
 
 #[test]
+fn a_step_that_starts_before_what_it_needs_is_found() {
+    check(Fault::StepIgnoresNeeds, "which it needs, had ended");
+}
+
+#[test]
+fn a_step_that_is_started_again_after_a_load_is_found() {
+    check(Fault::StepIsStartedAgain, "steps: ");
+}
+
+#[test]
+fn a_step_whose_end_is_not_written_is_found() {
+    check(Fault::StepEndIsNotWritten, "and its step is");
+}
+
+#[test]
+fn a_fan_out_that_a_load_forgets_is_found() {
+    check(Fault::FanOutIsForgotten, "items");
+}
+
+#[test]
+fn a_map_that_ignores_parallel_is_found() {
+    check(Fault::ParallelIsIgnored, "items at once");
+}
+
+#[test]
+fn a_workflow_that_hides_a_failure_is_found() {
+    check(Fault::WorkflowHidesFailure, "steps: workflow");
+}
+
+#[test]
+fn a_stopped_workflow_without_finally_is_found() {
+    check(Fault::FinallyIsSkipped, "belongs to `finally`");
+}
+
+#[test]
+fn a_step_that_starts_against_its_rule_is_found() {
+    check(Fault::RuleIsIgnored, "has the rule");
+}
+
+#[test]
 fn a_worker_that_lends_while_it_drains_is_found() {
     check(Fault::DrainLends, "drain");
 }

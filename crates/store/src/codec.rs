@@ -5,6 +5,7 @@
 //! fields.
 
 mod message;
+mod step;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,10 +21,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub(crate) use self::message::{read_message, write_head};
+pub(crate) use self::step::{read_step, step_body, step_state_number};
 use crate::{Error, Result};
 
 /// The first byte of a run's body. A change of `core::run::Run` needs a new version.
-const RUN_VERSION: u8 = 8;
+const RUN_VERSION: u8 = 9;
 
 /// Writes a run into the buffer, replacing its contents.
 pub(crate) fn write_run(run: &Run, buffer: &mut Vec<u8>) -> Result<()> {

@@ -5,10 +5,12 @@
 
 use std::sync::Arc;
 
+use punctual_core::ids::JobId;
 use punctual_core::job::Definition;
+use punctual_core::run::{Origin, Run};
 use rustc_hash::FxHashMap;
 
-use crate::{Result, codec};
+use crate::{Result, codec, refusal};
 
 /// With more texts than this the jobs do not share them, and caching would only cost memory.
 const REMEMBERED_MAX: usize = 256;
@@ -31,5 +33,25 @@ impl Definitions {
             self.0.insert(text.into(), Arc::clone(&definition));
         }
         Ok(definition)
+    }
+}
+
+/// The definitions of steps, which the runs of a step share.
+#[derive(Debug, Default)]
+pub(crate) struct StepDefinitions(FxHashMap<(JobId, u32, Arc<str>), Arc<Definition>>);
+
+impl StepDefinitions {
+    /// The definition of a run, given the one of its origin.
+    pub(crate) fn of(&mut self, run: &Run, of_origin: Arc<Definition>) -> Result<Arc<Definition>> {
+        let (Some(step), Origin::Job { id, revision, .. }) = (&run.step, &run.origin) else {
+            return Ok(of_origin);
+        };
+        let key = (*id, *revision, Arc::clone(&step.path));
+        if let Some(known) = self.0.get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let definition =
+            of_origin.of_step(&step.path).ok_or_else(|| refusal::no_step(run.id, *id, &step.path))?;
+        Ok(Arc::clone(self.0.entry(key).or_insert(Arc::new(definition))))
     }
 }

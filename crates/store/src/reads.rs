@@ -14,6 +14,7 @@ use punctual_core::run::{Run, Status, Trigger};
 use punctual_core::schedule::calendar;
 use punctual_core::search::Search;
 use punctual_core::statistics::{Counts, Period};
+use punctual_core::workflow::StepRecord;
 use punctual_core::{Timestamp, log};
 
 use crate::Result;
@@ -72,6 +73,14 @@ pub trait Reads: Send + Sync + fmt::Debug {
     ) -> Result<Vec<Arc<Job>>>;
 
     async fn run(&self, namespace: &Namespace, run: RunId) -> Result<Option<RunRecord>>;
+
+    /// The steps of a run in the order of their keys, after the given step and item.
+    async fn steps(
+        &self,
+        run: RunId,
+        after: Option<(u32, Option<u32>)>,
+        limit: usize,
+    ) -> Result<Vec<Arc<StepRecord>>>;
 
     /// Runs that match, newest id first unless the filter says otherwise, after the given one in that order. A long
     /// result is cut to its end ([`Run::abridge`]): a page of whole results would not fit into memory.

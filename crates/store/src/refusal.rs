@@ -43,6 +43,7 @@ fn check_shard(shard: ShardId, shards: u16, key: &RowKey, change: &Change) -> Re
             id.shard()
         }
         RowKey::Run(id) | RowKey::History(id) | RowKey::DeadLetter(id) => id.shard(),
+        RowKey::Step(key) => key.run.shard(),
         RowKey::Message(_, place) => RunId(place.number).shard(),
         RowKey::Statistics(key) => key.shard,
         RowKey::Term(term) => term.run.shard(),
@@ -62,6 +63,12 @@ pub(crate) fn no_revision(run: RunId, job: JobId, revision: u32) -> Error {
     ))
 }
 
+pub(crate) fn no_step(run: RunId, job: JobId, step: &str) -> Error {
+    Error::Unusable(format!(
+        "run {run} executes the step `{step}`, which its revision of job {job} does not have"
+    ))
+}
+
 /// Displays a row's key in an error message.
 struct Named<'a>(&'a RowKey);
 
@@ -74,6 +81,10 @@ impl std::fmt::Display for Named<'_> {
             RowKey::Run(id) => write!(f, "run {id}"),
             RowKey::History(id) => write!(f, "finished run {id}"),
             RowKey::DeadLetter(id) => write!(f, "dead letter {id}"),
+            RowKey::Step(key) => match key.item {
+                None => write!(f, "step {} of run {}", key.step, key.run),
+                Some(item) => write!(f, "item {item} of step {} of run {}", key.step, key.run),
+            },
             RowKey::Unique(key) => write!(f, "key `{key}`"),
             RowKey::Skip(id, _, from) => write!(f, "the skip record of job {id} from {from}"),
             RowKey::Statistics(key) => {

@@ -28,6 +28,7 @@ impl RowCounts {
                 RowKey::DeadLetter(_) => counts.dead_letters += by,
                 RowKey::DeletedJob(_)
                 | RowKey::Revision(..)
+                | RowKey::Step(_)
                 | RowKey::Unique(_)
                 | RowKey::Skip(..)
                 | RowKey::Statistics(_)

@@ -4,6 +4,7 @@ use super::labels::{check_labels, check_search};
 use super::{Definition, Invalid, check_description};
 use crate::task::{self, Task};
 use crate::template::Scope;
+use crate::workflow::{Step, Workflow};
 use crate::{limits, schedule};
 
 impl Definition {
@@ -40,21 +41,31 @@ impl Definition {
 
     /// Refuses a task that is too large to be copied into the child runs of a run without a job.
     pub fn check_alone(&self) -> Result<(), Invalid> {
-        let bytes = || serde_json::to_vec(&self.task).map_or(usize::MAX, |task| task.len());
-        if self.route.splits() && bytes() > limits::SPLIT_TASK_BYTES_MAX {
-            let message = format!(
-                "at most {} bytes where every child run carries a copy; make it a job, and start that",
-                limits::SPLIT_TASK_BYTES_MAX
-            );
-            return Err(Invalid::new("task", message));
-        }
-        Ok(())
+        let too_long = |task: &dyn Fn() -> serde_json::Result<Vec<u8>>| {
+            task().map_or(usize::MAX, |task| task.len()) > limits::SPLIT_TASK_BYTES_MAX
+        };
+        let field = match self.workflow() {
+            None if self.route.splits() && too_long(&|| serde_json::to_vec(&self.task)) => "task".to_owned(),
+            Some(workflow) => {
+                let is_copied =
+                    |step: &&Step| step.map.is_some() && too_long(&|| serde_json::to_vec(&step.work));
+                let Some(step) = workflow.all().find(is_copied) else { return Ok(()) };
+                format!("task.workflow.steps.{}.task", step.name)
+            }
+            None => return Ok(()),
+        };
+        let message = format!(
+            "at most {} bytes where every child run carries a copy; make it a job, and start that",
+            limits::SPLIT_TASK_BYTES_MAX
+        );
+        Err(Invalid::new(field, message))
     }
 
     fn check_task(&self, scope: &Scope<'_>) -> Result<(), Invalid> {
         let too_long = |bytes: usize| bytes > limits::COMMAND_BYTES_MAX;
         match &self.task {
             Task::Noop | Task::Function(_) => Ok(()),
+            Task::Workflow(workflow) => self.check_workflow(workflow),
             Task::Shell(text) if text.trim().is_empty() => {
                 Err(Invalid::new("task.shell", "the command is empty"))
             }
@@ -95,6 +106,20 @@ impl Definition {
                 process.check_templates(scope)
             }
         }
+    }
+
+    fn check_workflow(&self, workflow: &Workflow) -> Result<(), Invalid> {
+        let default = Definition::of(Task::Noop);
+        let given = [
+            ("retry", self.retry != default.retry),
+            ("route", self.route != default.route),
+            ("grace", self.grace.is_some()),
+            ("at_most_once", self.at_most_once),
+        ];
+        if let Some((field, _)) = given.iter().find(|(_, is_given)| *is_given) {
+            return Err(Invalid::new(*field, "a workflow does not use it; give it to the steps"));
+        }
+        workflow.check().map_err(|error| error.under("task.workflow"))
     }
 
     fn check_numbers(&self) -> Result<(), Invalid> {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Assignee, Cause, Child, Earlier, Entry, Reason, Run, State, Status, Wait, What};
+use super::{Assignee, Cause, Child, Earlier, Entry, Reason, Run, State, Status, StepsEnd, Wait, What};
 use crate::Timestamp;
 use crate::cut;
 use crate::ids::{RunId, Token, WorkerId};
@@ -63,6 +63,10 @@ pub enum Event {
     Joined,
     /// The only worker that it may go to is gone.
     WorkerGone,
+    /// It is a workflow, and its first steps start.
+    StepsBegun,
+    /// All its steps have ended.
+    StepsEnded(StepsEnd),
 }
 
 /// The run's state does not accept the event: the token is outdated, or the run has moved on.
@@ -158,12 +162,21 @@ impl Run {
             {
                 self.split(children, now)
             }
-            (State::Split { since, cancelling: None }, Event::CancelAsked(cause)) => {
+            (State::Split { since, cancelling }, Event::CancelAsked(cause))
+                if cancelling.is_none_or(|earlier| cause.replaces(earlier)) =>
+            {
                 (State::Split { since: *since, cancelling: Some(cause) }, What::CancelAsked)
             }
             (State::Split { cancelling, .. }, Event::Joined) if !self.has_children_under_way() => {
                 let cancelling = *cancelling;
                 self.join(cancelling)
+            }
+            (State::Ready { .. }, Event::StepsBegun) if definition.workflow().is_some() => {
+                self.begin_steps(now)
+            }
+            (State::Split { cancelling, .. }, Event::StepsEnded(end)) if definition.workflow().is_some() => {
+                let cancelling = *cancelling;
+                self.end_steps(cancelling, end)
             }
             (State::Ready { .. }, Event::WorkerGone) if self.pinned_to().is_some() => {
                 self.reason = Some(Reason::WorkerGone);

@@ -31,7 +31,7 @@ pub enum What {
     PassedOver,
     /// Its attempt has ended, or was never started, and the next one goes to another worker.
     Moved,
-    /// It was split into child runs.
+    /// It was split into child runs, or its first steps start.
     Split,
     /// The only worker that it may go to is gone.
     WorkerGone,

@@ -38,6 +38,14 @@ pub enum Reason {
     },
     /// Attempts were left, but `retry.on` does not list this failure.
     NotRetried(Failed),
+    /// Some steps of the workflow failed; `first` is the first of them as written.
+    Steps {
+        failed: u32,
+        total: u32,
+        first: Name,
+    },
+    /// Its steps succeeded, and the output of the workflow cannot be evaluated.
+    WorkflowOutput,
 }
 
 /// Why no worker fits: the requirement that the closest worker does not meet.
@@ -94,6 +102,10 @@ impl fmt::Display for Reason {
                     "{failed} of {total} child runs did not succeed, the first of them is that of index {first}"
                 );
             }
+            Reason::Steps { failed, total, first } => {
+                return write!(f, "{failed} of {total} steps failed, the first of them is `{first}`");
+            }
+            Reason::WorkflowOutput => "its steps succeeded, but its `output` cannot be evaluated",
             Reason::TooManyWorkers => {
                 "more workers fit than a run may have child runs: narrow its `route.selector`"
             }

@@ -54,8 +54,8 @@ impl Default for Part {
 }
 
 impl Run {
-    /// The parent, if it is a child run.
-    pub fn parent(&self) -> Option<RunId> {
+    /// The split run that it is a part of.
+    pub fn split_parent(&self) -> Option<RunId> {
         match self.split_role.as_deref() {
             Some(SplitRole::Child { parent, .. }) => Some(*parent),
             _ => None,

@@ -27,7 +27,7 @@ pub enum State {
     TimedOut,
     Cancelled,
     Skipped,
-    /// Running as child runs, without a slot of its own.
+    /// Running as child runs or as the steps of a workflow, without a slot of its own.
     Split {
         since: Timestamp,
         cancelling: Option<Cause>,

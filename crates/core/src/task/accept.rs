@@ -91,7 +91,12 @@ impl Definition {
         match &self.task {
             Task::Http(http) => http.accept.is_some(),
             Task::Grpc(grpc) => grpc.accept,
-            Task::Noop | Task::Shell(_) | Task::Process(_) | Task::Function(_) | Task::Queue(_) => false,
+            Task::Noop
+            | Task::Shell(_)
+            | Task::Process(_)
+            | Task::Function(_)
+            | Task::Queue(_)
+            | Task::Workflow(_) => false,
         }
     }
 }

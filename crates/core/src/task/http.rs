@@ -203,7 +203,7 @@ impl Http {
         let body = match &self.body {
             None => None,
             Some(Body::Text(text)) => {
-                let rendered = template("task.http.body", text, &Scope::TASK)?.render(values);
+                let rendered = template("task.http.body", text, &Scope::CHECKED_TASK)?.render(values);
                 Some(rendered.map_err(|error| Invalid::new("task.http.body", error.in_text(text)))?)
             }
             Some(Body::Json(text)) => Some(render_json("task.http.body", text, values)?.to_string()),
@@ -218,7 +218,7 @@ impl Http {
     }
 
     fn render_url(&self, values: &Values) -> Result<String, Invalid> {
-        let template: Template = template("task.http.url", &self.url, &Scope::TASK)?;
+        let template: Template = template("task.http.url", &self.url, &Scope::CHECKED_TASK)?;
         if template.is_literal() {
             return Ok(self.url.clone());
         }

@@ -29,9 +29,9 @@ pub(crate) fn check_strings(json: Json, field: &'static str, scope: &Scope<'_>) 
 }
 
 /// The JSON with every expression evaluated.
-pub(super) fn render_json(field: &'static str, text: &str, values: &Values) -> Result<Json, Invalid> {
+pub(crate) fn render_json(field: &'static str, text: &str, values: &Values) -> Result<Json, Invalid> {
     let mut fill = |at: &str, text: &str| {
-        let value = template(at, text, &Scope::TASK)?.evaluate(values);
+        let value = template(at, text, &Scope::CHECKED_TASK)?.evaluate(values);
         value
             .map(|value: Value| value.to_json())
             .map_err(|error| Invalid::new(at.to_owned(), error.in_text(text)))

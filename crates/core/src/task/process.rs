@@ -15,7 +15,7 @@ pub(crate) fn template(field: &str, text: &str, scope: &Scope<'_>) -> Result<Tem
 }
 
 pub(super) fn render(field: &str, text: &str, values: &Values) -> Result<String, Invalid> {
-    let rendered = template(field, text, &Scope::TASK)?.render(values);
+    let rendered = template(field, text, &Scope::CHECKED_TASK)?.render(values);
     let rendered = rendered.map_err(|error| Invalid::new(field.to_owned(), error.in_text(text)))?;
     if rendered.contains('\0') {
         return Err(Invalid::new(field.to_owned(), "gives a NUL byte, which cannot be passed on"));
@@ -78,7 +78,7 @@ impl Process {
             let rendered = render(&field, word, values)?;
             if rendered.starts_with('-')
                 && !options_over
-                && template(&field, word, &Scope::TASK)?.begins_with_expression()
+                && template(&field, word, &Scope::CHECKED_TASK)?.begins_with_expression()
             {
                 let message = "gives a word that begins with `-`, which the program would take for an option; put \
                                \"--\" before it, or write the option itself";

@@ -152,7 +152,7 @@ impl UnaryMethod {
     /// Checks a message as it is written in a job. What an expression gives is not known yet, so its type is not
     /// checked.
     pub(super) fn check_templates(&self, message: &str) -> Result<(), Invalid> {
-        let message = check_json(MESSAGE, message, &Scope::TASK)?;
+        let message = check_json(MESSAGE, message, &Scope::CHECKED_TASK)?;
         check_message(&self.input, &message, MESSAGE, Texts::Templates)?;
         if has_expression(&message) { Ok(()) } else { self.encode(&message).map(|_| ()) }
     }
@@ -182,7 +182,7 @@ enum Texts {
 fn has_expression(value: &Value) -> bool {
     match value {
         Value::String(text) => {
-            template(MESSAGE, text, &Scope::TASK).is_ok_and(|template| !template.is_literal())
+            template(MESSAGE, text, &Scope::CHECKED_TASK).is_ok_and(|template| !template.is_literal())
         }
         Value::Array(items) => items.iter().any(has_expression),
         Value::Object(entries) => entries.values().any(has_expression),

@@ -25,6 +25,16 @@ pub trait Steps: fmt::Debug {
     fn check(&self, name: &str) -> Result<(), String>;
 }
 
+/// Every name: the workflow was checked when it was saved.
+#[derive(Debug)]
+struct AnyStep;
+
+impl Steps for AnyStep {
+    fn check(&self, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+}
+
 /// The variable of the steps, and what is known of each of them.
 pub(super) const STEPS: &str = "steps";
 const STEP_ATTRIBUTES: [&str; 6] = ["state", "output", "error", "run", "succeeded", "failed"];
@@ -52,12 +62,17 @@ const SHARD: Variable = ("shard", Holds::These(&["index", "total"]));
 impl Scope<'static> {
     /// Available for a task, just before it is executed.
     pub const TASK: Self = Scope::of(&[PARAMS, DUE, STARTED, RUN, JOB, SHARD, CHECKPOINT]);
+    /// For a task that was checked when it was saved: with the steps and the item, which only some tasks have.
+    pub const CHECKED_TASK: Self = Scope { steps: Some(&AnyStep), items: &[ITEM, INDEX], ..Scope::TASK };
     /// Available before a run exists.
     pub const KEY: Self = Scope::of(&[PARAMS]);
     /// Available when a run's worker is chosen.
     pub const ROUTE: Self = Scope::of(&[PARAMS, DUE]);
     /// Available when a step of a workflow is decided.
     pub const WORKFLOW: Self = Scope::of(&[PARAMS, DUE, JOB]);
+    /// For an expression of a workflow that was checked when it was saved.
+    pub const CHECKED_WORKFLOW: Self =
+        Scope { steps: Some(&AnyStep), items: &[ITEM, INDEX], ..Scope::WORKFLOW };
     /// Available when a response has arrived.
     pub const RESPONSE: Self = Scope::of(&[
         PARAMS,

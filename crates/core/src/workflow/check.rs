@@ -12,7 +12,7 @@ use crate::limits::{
     DURATION_MAX, MAP_ITEMS_MAX, WORKFLOW_EDGES_MAX, WORKFLOW_NESTING_MAX, WORKFLOW_STEPS_MAX,
 };
 use crate::task::{self, Params, Task};
-use crate::template::{Condition, Error, Expression, Scope, Template};
+use crate::template::{Condition, Error, Expression, Scope, Steps, Template};
 
 impl Workflow {
     /// Refuses an invalid workflow. The field of an error is a path in it.
@@ -121,18 +121,24 @@ impl Step {
         if let Some(switch) = &self.switch {
             switch.check(&Scope::WORKFLOW.with_steps(until_it))?;
         }
-        let is_mapped = self.map.is_some();
-        let of_task = Scope::TASK.with_steps(before).with_items(is_mapped);
-        self.definition().check_in(&of_task)?;
-        let json = serde_json::from_str(&self.params.0);
-        let json = json.map_err(|error| Invalid::new("params", format!("must be JSON: {error}")))?;
-        task::check_strings(json, "params", &scope.with_items(is_mapped))?;
+        self.check_templates(before)?;
         match &self.work {
             Work::Task(_) | Work::Workflow(_) | Work::Job(_) => Ok(()),
             Work::Wait(Wait::For(span)) => check_span("wait.for", *span),
             Work::Wait(Wait::Until(until)) => check_until(until, &scope),
             Work::Approve(within) => within.map_or(Ok(()), |within| check_span("approve.within", within)),
         }
+    }
+
+    /// Refuses an invalid task or parameter. The workflow of a step is checked apart, because workflows may nest deeply.
+    pub(super) fn check_templates(&self, steps: &dyn Steps) -> Result<(), Invalid> {
+        let is_mapped = self.map.is_some();
+        let task = if let Work::Task(task) = &self.work { task.clone() } else { Task::Noop };
+        let own = Definition { params: self.params.clone(), ..self.definition_of(task) };
+        own.check_in(&Scope::TASK.with_steps(steps).with_items(is_mapped))?;
+        let json = serde_json::from_str(&self.params.0);
+        let json = json.map_err(|error| Invalid::new("params", format!("must be JSON: {error}")))?;
+        task::check_strings(json, "params", &Scope::WORKFLOW.with_steps(steps).with_items(is_mapped))
     }
 
     /// Refuses fields that a step of this kind does not use.
@@ -162,25 +168,6 @@ impl Step {
                 Err(Invalid::new(*field, message))
             }
             None => Ok(()),
-        }
-    }
-
-    /// The definition of the runs that execute the step. A step without a task has a task that does nothing.
-    fn definition(&self) -> Definition {
-        let task = match &self.work {
-            Work::Task(task) => task.clone(),
-            Work::Workflow(_) | Work::Job(_) | Work::Wait(_) | Work::Approve(_) => Task::Noop,
-        };
-        let default = Definition::of(task);
-        Definition {
-            params: self.params.clone(),
-            timeout: self.policies.timeout,
-            grace: self.policies.grace,
-            retry: self.policies.retry.clone().unwrap_or_default(),
-            priority: self.policies.priority.unwrap_or(default.priority),
-            route: self.policies.route.clone().unwrap_or_default(),
-            at_most_once: self.policies.at_most_once,
-            ..default
         }
     }
 }

@@ -5,10 +5,13 @@
 //! is decided when all other steps have ended. A workflow that is stopped starts no further step; its `finally` runs
 //! all the same.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Graph, Rule};
+use crate::planted::{Fault, is_planted};
 
 /// What became of a step so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
     /// Not decided.
     Open,
@@ -50,7 +53,7 @@ pub enum Decision {
 }
 
 /// Why a step is skipped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Skip {
     /// Its `rule` does not hold.
     Rule,
@@ -118,7 +121,7 @@ impl Progress {
 
     /// Whether a step can be decided.
     fn is_due(&self, graph: &Graph, step: usize) -> bool {
-        let needs_nothing = self.awaited[step] == 0;
+        let needs_nothing = self.awaited[step] == 0 || is_planted(Fault::StepIgnoresNeeds);
         let is_allowed = if graph.is_finally(step) {
             needs_nothing && self.steps_left == 0
         } else {
@@ -140,11 +143,13 @@ impl Progress {
         if !self.is_due(graph, step) {
             return Decision::Wait;
         }
-        if self.is_stopping && !graph.is_finally(step) {
+        let is_last = graph.is_finally(step) && !is_planted(Fault::FinallyIsSkipped);
+        if self.is_stopping && !is_last {
             return Decision::Skip(Skip::Stopped);
         }
         let node = &graph.nodes()[step];
-        if !node.rule.holds(node.needs.iter().map(|needed| self.states[*needed])) {
+        let holds = node.rule.holds(node.needs.iter().map(|needed| self.states[*needed]));
+        if !holds && !is_planted(Fault::RuleIsIgnored) {
             return Decision::Skip(Skip::Rule);
         }
         match condition() {

@@ -2,6 +2,7 @@ mod any_graph;
 mod refusals;
 
 use super::*;
+use crate::Timestamp;
 use crate::template::{Value, Values};
 
 /// A step that does nothing and needs these.
@@ -24,7 +25,7 @@ fn execute(workflow: &Workflow, ends: impl Fn(&str) -> State) -> (Vec<String>, E
         let mut decided = progress.advance(&graph, |step, states| {
             let is_needed = |index: &usize| graph.nodes()[step].needs.contains(index);
             let known = |index: usize| Some(index).filter(is_needed).map(|index| known(states[index]));
-            let values = workflow.with_steps(Values::of_params("{}"), known);
+            let values = values(workflow, known);
             workflow.holds(&graph, step, &values).map_err(|error| error.to_string())
         });
         decided.sort_unstable_by_key(|(step, _)| *step);
@@ -48,7 +49,12 @@ fn execute(workflow: &Workflow, ends: impl Fn(&str) -> State) -> (Vec<String>, E
 
 fn known(state: State) -> Known<'static> {
     let (succeeded, failed) = (u32::from(state == State::Succeeded), u32::from(state == State::Failed));
-    Known { state, output: Some(r#"{"rows": 7}"#), error: None, run: None, succeeded, failed }
+    Known { state, output: Output::Text(r#"{"rows": 7}"#), error: None, run: None, succeeded, failed }
+}
+
+fn values<'a>(workflow: &Workflow, known: impl Fn(usize) -> Option<Known<'a>>) -> Values {
+    let steps = workflow.steps_value(0..workflow.all().count(), known);
+    Values::of_params("{}").with("steps", steps)
 }
 
 fn succeed(_: &str) -> State {
@@ -190,9 +196,9 @@ fn the_output_of_a_workflow_is_an_expression_of_its_steps() {
         output: Some("steps.load.output.rows * 2".to_owned()),
         ..workflow(vec![step("load", &[])], vec![])
     };
-    let values = whole.with_steps(Values::of_params("{}"), |_| Some(known(State::Succeeded)));
-    assert_eq!(whole.evaluate_output(&values), Ok(Some(Value::Int(14))));
-    let skipped = whole.with_steps(Values::of_params("{}"), |_| None);
+    let ended = values(&whole, |_| Some(known(State::Succeeded)));
+    assert_eq!(whole.evaluate_output(&ended), Ok(Some(Value::Int(14))));
+    let skipped = values(&whole, |_| None);
     assert_eq!(whole.evaluate_output(&skipped).unwrap_err().field, "output");
 }
 
@@ -233,4 +239,57 @@ fn the_longest_chain_and_the_widest_fan_are_decided_without_recursion() {
     assert_eq!(fan.check(), Ok(()));
     let (told, end) = execute(&fan, succeed);
     assert_eq!((told.len(), told.last().map(String::as_str), end), (5000, Some("join"), End::Succeeded));
+}
+
+#[test]
+fn a_step_names_the_steps_of_all_its_expressions() {
+    let process = crate::task::Process {
+        command: vec!["./load".to_owned(), "{{ steps.c.output }}".to_owned()],
+        env: Default::default(),
+        dir: None,
+    };
+    let last = Step {
+        when: Some("steps.a.failed == 0".to_owned()),
+        map: Some(Map { over: "steps.b.output".to_owned(), parallel: None }),
+        params: Params(r#"{"day": "{{ steps.d.output }}"}"#.into()),
+        work: Work::Task(Task::Process(process)),
+        ..step("last", &["a", "b", "c", "d", "e"])
+    };
+    let steps = ["a", "b", "c", "d", "e"].map(|name| step(name, &[]));
+    let whole = workflow(steps.into_iter().chain([last]).collect(), vec![]);
+    let whole = Workflow { output: Some("steps.e.output".to_owned()), ..whole };
+    assert_eq!(whole.check(), Ok(()));
+    let graph = Graph::of(&whole).unwrap();
+    assert_eq!(whole.named(&graph, 5), [0, 1, 2, 3]);
+    assert_eq!((whole.named(&graph, 0), whole.named_by_output()), (vec![], vec![4]));
+}
+
+#[test]
+fn the_parameters_of_a_step_come_on_top_of_those_of_the_workflow() {
+    let own = Params(r#"{"rows": "{{ steps.a.output.rows }}", "n": "{{ index }}", "gone": null}"#.into());
+    let map = Some(Map { over: "[1]".to_owned(), parallel: None });
+    let whole = workflow(vec![step("a", &[]), Step { params: own, map, ..step("b", &["a"]) }], vec![]);
+    assert_eq!(whole.check(), Ok(()));
+    let values = values(&whole, |_| Some(known(State::Succeeded))).with("index", Value::Int(3));
+    let outer = Params(r#"{"day": 1, "gone": 2}"#.into());
+    let params = whole.step_params(1, &outer, &values).unwrap().unwrap();
+    assert_eq!(&*params.0, r#"{"day":1,"n":3,"rows":7}"#);
+    assert_eq!(whole.step_params(0, &outer, &values), Ok(None));
+    let missing = whole.step_params(1, &outer, &Values::default()).unwrap_err();
+    assert_eq!(missing.field, "steps.b.params.n");
+}
+
+#[test]
+fn a_wait_ends_at_an_instant_that_may_be_computed() {
+    let now = Timestamp::from_millis(1_800_000_000_000);
+    let until = |wait: Wait| {
+        let whole = workflow(vec![Step::of("a".parse().unwrap(), Work::Wait(wait))], vec![]);
+        let values = Values::of_params_and_due(r#"{"at": "later"}"#, now);
+        whole.wait_until(0, &values, now).map_err(|error| error.to_string())
+    };
+    let hour = std::time::Duration::from_secs(3600);
+    assert_eq!(until(Wait::For(hour)), Ok(Some(now + hour)));
+    assert_eq!(until(Wait::Until("{{ due | plus('1h') }}".to_owned())), Ok(Some(now + hour)));
+    let error = "steps.a.wait.until: gives `later`, which is no instant".to_owned();
+    assert_eq!(until(Wait::Until("{{ params.at }}".to_owned())), Err(error));
 }

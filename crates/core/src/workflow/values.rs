@@ -1,65 +1,126 @@
 //! What the expressions of a workflow know of its steps, and what they decide.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Graph, State, Workflow};
+use super::{Graph, State, Wait, Work, Workflow};
+use crate::Timestamp;
+use crate::ids::RunId;
 use crate::invalid::Invalid;
 use crate::limits::MAP_ITEMS_MAX;
-use crate::template::{Condition, Error, Expression, Scope, Steps, Value, Values};
+use crate::task::{Params, render_json};
+use crate::template::{Condition, Error, Expression, Scope, Steps, Template, Value, Values};
 
 /// What is known of a step: `steps.NAME` in expressions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known<'a> {
     pub state: State,
-    /// JSON is parsed, any other output is a text.
-    pub output: Option<&'a str>,
+    pub output: Output<'a>,
     pub error: Option<&'a str>,
-    /// The id of its run.
-    pub run: Option<&'a str>,
+    pub run: Option<RunId>,
     /// How many items of a `map` succeeded; of another step, whether it did.
     pub succeeded: u32,
     pub failed: u32,
 }
 
-impl Known<'_> {
-    fn value(&self) -> Value {
-        let text = |text: Option<&str>| text.map_or(Value::Null, Value::text);
-        let output =
-            self.output.map(|output| Value::from_json(output).unwrap_or_else(|| Value::text(output)));
-        Value::map([
-            ("state", Value::text(self.state.as_str())),
-            ("output", output.unwrap_or(Value::Null)),
-            ("error", text(self.error)),
-            ("run", text(self.run)),
-            ("succeeded", Value::Int(self.succeeded.into())),
-            ("failed", Value::Int(self.failed.into())),
-        ])
+/// The output of a step. JSON is parsed, any other output is a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output<'a> {
+    Nothing,
+    Text(&'a str),
+    /// It is longer than an expression may use: an expression that names it fails.
+    TooLong,
+}
+
+impl Output<'_> {
+    fn value(self) -> Option<Value> {
+        match self {
+            Output::Nothing => Some(Value::Null),
+            Output::Text(text) => Some(Value::from_json(text).unwrap_or_else(|| Value::text(text))),
+            Output::TooLong => None,
+        }
     }
 }
 
-/// Every name: the workflow was checked when it was saved.
-#[derive(Debug)]
-struct AnyStep;
+impl Known<'_> {
+    fn value(&self) -> Value {
+        let text = |text: Option<&str>| text.map_or(Value::Null, Value::text);
+        let mut known = BTreeMap::from([
+            ("state".to_owned(), Value::text(self.state.as_str())),
+            ("error".to_owned(), text(self.error)),
+            ("run".to_owned(), text(self.run.map(|run| run.to_string()).as_deref())),
+            ("succeeded".to_owned(), Value::Int(self.succeeded.into())),
+            ("failed".to_owned(), Value::Int(self.failed.into())),
+        ]);
+        known.extend(self.output.value().map(|output| ("output".to_owned(), output)));
+        Value::Map(Arc::new(known))
+    }
+}
 
-impl Steps for AnyStep {
-    fn check(&self, _: &str) -> Result<(), String> {
+/// Takes down the names that expressions use.
+#[derive(Debug, Default)]
+struct Noted(RefCell<BTreeSet<String>>);
+
+impl Steps for Noted {
+    fn check(&self, name: &str) -> Result<(), String> {
+        self.0.borrow_mut().insert(name.to_owned());
         Ok(())
     }
 }
 
-fn scope() -> Scope<'static> {
-    Scope::WORKFLOW.with_steps(&AnyStep)
-}
-
 impl Workflow {
-    /// Adds `steps` to the values of its expressions. `known` is asked for the step with each index; `None` means that
-    /// the step is left out.
-    pub fn with_steps<'a>(&self, values: Values, known: impl Fn(usize) -> Option<Known<'a>>) -> Values {
-        let steps = self.all().enumerate().filter_map(|(index, step)| {
-            known(index).map(|known| (step.name.as_str().to_owned(), known.value()))
+    /// The value of `steps` in its expressions. `known` is asked for the steps with these indexes; `None` means that the
+    /// step is left out.
+    pub fn steps_value<'a>(
+        &self,
+        steps: impl IntoIterator<Item = usize>,
+        known: impl Fn(usize) -> Option<Known<'a>>,
+    ) -> Value {
+        let steps = steps.into_iter().filter_map(|index| {
+            let name = self.step(index)?.name.as_str().to_owned();
+            Some((name, known(index)?.value()))
         });
-        values.with("steps", Value::Map(Arc::new(steps.collect::<BTreeMap<String, Value>>())))
+        Value::Map(Arc::new(steps.collect::<BTreeMap<String, Value>>()))
+    }
+
+    /// The steps that the expressions of a step name.
+    pub fn named(&self, graph: &Graph, step: usize) -> Vec<usize> {
+        let noted = Noted::default();
+        let Some(definition) = self.step(step) else { return Vec::new() };
+        let scope = Scope::WORKFLOW.with_steps(&noted).with_items(true);
+        // What cannot be parsed names nothing; it was refused when the workflow was saved.
+        let expression = |text: &str| drop(Expression::parse_in(text, &scope));
+        for switch in
+            graph.nodes()[step].needs.iter().filter_map(|needed| self.step(*needed)?.switch.as_ref())
+        {
+            expression(&switch.on);
+        }
+        let conditions = definition.when.as_deref().into_iter();
+        conditions.chain(definition.map.as_ref().map(|map| map.over.as_str())).for_each(expression);
+        if let Work::Wait(Wait::Until(until)) = &definition.work {
+            drop(Template::parse_in(until, &scope));
+        }
+        drop(definition.check_templates(&noted));
+        self.indexes(noted)
+    }
+
+    /// The steps that its output names.
+    pub fn named_by_output(&self) -> Vec<usize> {
+        let noted = Noted::default();
+        if let Some(output) = &self.output {
+            drop(Expression::parse_in(output, &Scope::WORKFLOW.with_steps(&noted)));
+        }
+        self.indexes(noted)
+    }
+
+    fn indexes(&self, noted: Noted) -> Vec<usize> {
+        let names = noted.0.into_inner();
+        if names.is_empty() {
+            return Vec::new();
+        }
+        let named = self.all().enumerate().filter(|(_, step)| names.contains(step.name.as_str()));
+        named.map(|(index, _)| index).collect()
     }
 
     /// Whether the `when` of a step holds, and every switch that lists the step chose it.
@@ -70,14 +131,16 @@ impl Workflow {
             if !switch.targets().any(|(_, name)| *name == definition.name) {
                 continue;
             }
-            let on = Expression::parse_in(&switch.on, &scope()).and_then(|on| on.evaluate_text(values));
+            let on = Expression::parse_in(&switch.on, &Scope::CHECKED_WORKFLOW)
+                .and_then(|on| on.evaluate_text(values));
             let on = on.map_err(|error| failed(self.field(*needed, "switch.on"), &switch.on, &error))?;
             if !switch.lets(&on, &definition.name) {
                 return Ok(false);
             }
         }
         let Some(when) = &definition.when else { return Ok(true) };
-        let holds = Condition::parse_in(when, &scope()).and_then(|condition| condition.holds(values));
+        let holds =
+            Condition::parse_in(when, &Scope::CHECKED_WORKFLOW).and_then(|condition| condition.holds(values));
         holds.map_err(|error| failed(self.field(step, "when"), when, &error))
     }
 
@@ -85,7 +148,8 @@ impl Workflow {
     pub fn items(&self, step: usize, values: &Values) -> Result<Option<Arc<[Value]>>, Invalid> {
         let Some(map) = self.step(step).and_then(|step| step.map.as_ref()) else { return Ok(None) };
         let field = || self.field(step, "map");
-        let items = Expression::parse_in(&map.over, &scope()).and_then(|over| over.evaluate(values));
+        let items =
+            Expression::parse_in(&map.over, &Scope::CHECKED_WORKFLOW).and_then(|over| over.evaluate(values));
         match items.map_err(|error| failed(field(), &map.over, &error))? {
             Value::List(items) if items.len() > MAP_ITEMS_MAX as usize => {
                 let message = format!("map_too_long: gives {} items, at most {MAP_ITEMS_MAX}", items.len());
@@ -96,10 +160,50 @@ impl Workflow {
         }
     }
 
+    /// When a step with `wait` ends, if it starts now. `None` means that it does not wait.
+    pub fn wait_until(
+        &self,
+        step: usize,
+        values: &Values,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>, Invalid> {
+        let until = match self.step(step).map(|step| &step.work) {
+            Some(Work::Wait(Wait::For(span))) => return Ok(Some(now + *span)),
+            Some(Work::Wait(Wait::Until(until))) => until,
+            _ => return Ok(None),
+        };
+        let field = || self.field(step, "wait.until");
+        let rendered =
+            Template::parse_in(until, &Scope::CHECKED_WORKFLOW).and_then(|until| until.render(values));
+        let rendered = rendered.map_err(|error| failed(field(), until, &error))?;
+        let instant = rendered.trim().parse::<Timestamp>();
+        instant
+            .map(Some)
+            .map_err(|_| Invalid::new(field(), format!("gives `{rendered}`, which is no instant")))
+    }
+
+    /// The parameters of a run of the step: those of the workflow, with those of the step on top. `None` means that the
+    /// step has none of its own.
+    pub fn step_params(
+        &self,
+        step: usize,
+        outer: &Params,
+        values: &Values,
+    ) -> Result<Option<Params>, Invalid> {
+        let Some(own) = self.step(step).filter(|step| step.params != Params::default()) else {
+            return Ok(None);
+        };
+        let path = self.field(step, "");
+        let rendered = render_json("params", &own.params.0, values);
+        let merged = rendered.and_then(|json| outer.merged(&Params(json.to_string().into())));
+        merged.map(Some).map_err(|error| error.under(&path))
+    }
+
     /// The output of the workflow. `None` means that the workflow defines no output.
     pub fn evaluate_output(&self, values: &Values) -> Result<Option<Value>, Invalid> {
         let Some(output) = &self.output else { return Ok(None) };
-        let value = Expression::parse_in(output, &scope()).and_then(|output| output.evaluate(values));
+        let value =
+            Expression::parse_in(output, &Scope::CHECKED_WORKFLOW).and_then(|output| output.evaluate(values));
         value.map(Some).map_err(|error| failed("output".to_owned(), output, &error))
     }
 }

@@ -13,8 +13,8 @@ use punctual_core::progress::Reported;
 use punctual_core::run::{Origin, Run, State, Trigger, Wait};
 use punctual_core::task::Params;
 
-use super::Reply;
 use super::keys::{Claim, given_key, job_run_key, retry_key, submit_key, unique_of};
+use super::{Reply, not_executed_yet};
 use crate::Shard;
 use crate::event::Context;
 use crate::memory::LiveRun;
@@ -53,6 +53,7 @@ impl Shard {
     pub(super) fn submit(&mut self, submit: Submit, cx: &mut Context<'_>) -> Reply {
         submit.definition.check()?;
         submit.definition.check_alone()?;
+        not_executed_yet(&submit.definition)?;
         let key = given_key(&submit)?.map(|key| Claim::new(key, |text| submit_key(&submit.namespace, text)));
         if let Some(existing) = self.bearer(key.as_ref(), cx.now) {
             return Ok(Answer::Existing(existing));

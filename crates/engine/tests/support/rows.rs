@@ -76,8 +76,15 @@ impl Rows {
             Row::RecentCounts(recent) => Some(recent.clone()),
             _ => None,
         });
-        let (runs, queues, recent_counts) = (runs.collect(), queues.collect(), recent.collect());
-        Loaded { shard, epoch: EPOCH, commit, last_id, runs, queues, recent_counts }
+        let (runs, queues, recent_counts) = (runs.collect::<Vec<_>>(), queues.collect(), recent.collect());
+        let is_loaded =
+            |id: RunId| runs.iter().any(|record| record.run.id == id && record.run.has_open_steps());
+        let steps = self.all().filter_map(|row| match row {
+            Row::Step(step) if is_loaded(step.key.run) => Some(Arc::clone(step)),
+            _ => None,
+        });
+        let steps = steps.collect();
+        Loaded { shard, epoch: EPOCH, commit, last_id, runs, steps, queues, recent_counts }
     }
 
     pub(crate) fn fetch(&self, shard: ShardId, wants: &[Want]) -> Found {
@@ -171,7 +178,13 @@ impl Rows {
     fn record(&self, run: &Arc<Run>) -> RunRecord {
         let dead_letter = self.get(run.shard(), &RowKey::DeadLetter(run.id)).is_some();
         let job = run.job().and_then(|id| self.job(id));
-        RunRecord { run: Arc::clone(run), definition: self.definition(run), job, dead_letter }
+        let definition = match &run.step {
+            Some(step) if run.job().is_some() => {
+                Arc::new(self.definition(run).of_step(&step.path).expect("the step of a run"))
+            }
+            _ => self.definition(run),
+        };
+        RunRecord { run: Arc::clone(run), definition, job, dead_letter }
     }
 
     fn definition(&self, run: &Run) -> Arc<Definition> {

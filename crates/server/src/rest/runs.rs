@@ -9,6 +9,7 @@ use punctual_core::Timestamp;
 use punctual_core::change::{RunRecord, Want};
 use punctual_core::command::{Answer, Command, Refusal, RetryRun, Submit};
 use punctual_core::ids::{JobId, RunId};
+use punctual_core::limits::PAGE_MAX;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::{self, Status};
 use punctual_core::search::Search;
@@ -124,7 +125,7 @@ fn filter(namespace: Namespace, listing: Listing) -> Result<RunFilter, Failed> {
     })
 }
 
-/// The children of a run by index. The parent's row lists their ids.
+/// The children of a run by id, which is the order in which they were made.
 async fn children(
     endpoints: &Endpoints,
     parent: &RunAt,
@@ -133,8 +134,12 @@ async fn children(
     limit: usize,
 ) -> Result<Vec<Arc<run::Run>>, Failed> {
     let record = endpoints.find_run(parent).await?;
-    let ids = record.run.children().iter().map(|child| child.run);
-    let ids: Vec<RunId> = ids.filter(|run| after.is_none_or(|after| *run > after)).collect();
+    let mut ids: Vec<RunId> = record.run.children().iter().map(|child| child.run).collect();
+    if record.definition.workflow().is_some() {
+        ids.extend(step_runs(endpoints, record.run.id).await?);
+    }
+    ids.retain(|run| after.is_none_or(|after| *run > after));
+    ids.sort_unstable();
     let mut children = Vec::new();
     for ids in ids.chunks(limit) {
         let wants = ids.iter().map(|run| (run.shard(), Want::Run(*run))).collect();
@@ -147,6 +152,17 @@ async fn children(
     }
     children.truncate(limit);
     Ok(children)
+}
+
+/// The runs of the steps of a workflow.
+async fn step_runs(endpoints: &Endpoints, workflow: RunId) -> Result<Vec<RunId>, Failed> {
+    let (mut runs, mut after) = (Vec::new(), None);
+    loop {
+        let steps = endpoints.handle.reads().steps(workflow, after, PAGE_MAX).await?;
+        let Some(last) = steps.last() else { return Ok(runs) };
+        after = Some((last.key.step, last.key.item));
+        runs.extend(steps.iter().filter_map(|step| step.child));
+    }
 }
 
 fn triggers(words: &str) -> Result<Vec<run::Trigger>, Failed> {

@@ -15,6 +15,7 @@ mod messages;
 mod deliveries;
 mod late;
 mod statistics;
+mod steps;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,6 +43,7 @@ pub(crate) use leaders::{Leaders, Life};
 use messages::Messages;
 use runs::Runs;
 pub(crate) use statistics::Statistics;
+use steps::Steps;
 
 pub(crate) type Verdict = Result<(), String>;
 
@@ -58,6 +60,7 @@ pub(crate) struct Witness {
     pub(crate) deliveries: Deliveries,
     pub(crate) late: Late,
     pub(crate) statistics: Statistics,
+    steps: Steps,
     pub(crate) seen: Seen,
     /// There is a single worker, so every run is for it.
     has_one_worker: bool,
@@ -90,6 +93,7 @@ impl Witness {
         self.asks.landed(batch, &born)?;
         self.dated.landed(batch, &born, seen)?;
         self.statistics.landed(batch, &born, seen);
+        self.steps.landed(batch, &born, (&self.jobs, &self.runs), seen)?;
         self.late.landed(&born, &self.jobs, now.clock, seen)?;
         self.messages.landed(batch, now.reached, seen)?;
         self.deliveries.landed(batch, &self.messages, now.time);

@@ -97,10 +97,7 @@ impl Runs {
             seen.retries += u64::from(entry.what == What::Failed);
         }
         // A parent has no attempt of its own; its result comes from its children.
-        if run.status() == Status::Succeeded
-            && run.children().is_empty()
-            && *run.output != *run.token.to_string()
-        {
+        if run.status() == Status::Succeeded && run.attempt > 0 && *run.output != *run.token.to_string() {
             let (newest, other) = (run.token, &run.output);
             return Err(format!(
                 "one result: run {} has the result of attempt {other} instead of {newest}",

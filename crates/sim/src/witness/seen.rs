@@ -47,6 +47,10 @@ seen! {
     outages,
     /// Ends of runs that statistics must have counted.
     counted_ends,
+    /// Workflows that have ended, steps that were decided, and runs of steps.
+    workflows,
+    steps_decided,
+    step_runs,
     /// Recorded times that were compared with the arrival of their command or report.
     dated,
     /// Commands that were forwarded to another node.

@@ -32,6 +32,7 @@ pub mod logs;
 pub mod prune;
 pub mod statistics;
 pub mod search;
+pub mod steps;
 
 /// Makes one named test for each case.
 #[macro_export]
@@ -215,6 +216,12 @@ macro_rules! conformance {
                     a_run_is_found_while_it_lives_and_after_its_end
                     a_frequent_term_finds_the_newest_runs_first
                     the_terms_of_a_run_go_with_it;
+                steps:
+                    steps_read_back_as_they_were_written
+                    a_load_brings_the_steps_of_running_workflows
+                    steps_are_listed_in_order_and_by_pages
+                    a_run_of_a_step_comes_with_the_definition_of_the_step
+                    steps_go_with_their_run;
             }
         }
     };
@@ -287,6 +294,7 @@ mod tests {
             include_str!("prune.rs"),
             include_str!("statistics.rs"),
             include_str!("search.rs"),
+            include_str!("steps.rs"),
             include_str!("sessions.rs"),
         ];
         let written = files.iter().flat_map(|file| file.split("\npub async fn ").skip(1));

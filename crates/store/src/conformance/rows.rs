@@ -10,6 +10,7 @@ use punctual_core::search::Search;
 use punctual_core::task::{Params, Task};
 
 use super::given::*;
+use super::steps::step_of;
 use crate::{Error, LetterFilter, Result, RunFilter, StatisticsFilter, StatisticsOf, Store};
 
 /// One row of every kind.
@@ -24,6 +25,7 @@ fn one_of_each(store: &dyn Store, leader: &mut Leader) -> Vec<Row> {
         run_row(&run),
         history_row(&ended),
         Row::DeadLetter(letter_of(&ended)),
+        Row::Step(Arc::new(step_of(&run, 2, Some(0)))),
         Row::Unique(key_of(&run, "a-key", at(1000))),
         Row::Skip(skip_of(&job, at(1))),
         statistics_of(leader, &job),
@@ -93,6 +95,7 @@ pub async fn rows_read_back_as_they_were_written(store: &dyn Store) -> Result<()
             Row::DeadLetter(letter) => {
                 assert_eq!(store.dead_letters(&LetterFilter::default(), None, 10).await?, [letter]);
             }
+            Row::Step(step) => assert_eq!(store.steps(step.key.run, None, 10).await?, [step]),
             Row::Unique(unique) => {
                 let found = store.fetch(vec![(SHARD, Want::Unique(Arc::clone(&unique.key)))]).await?;
                 assert_eq!(found.uniques, [unique]);

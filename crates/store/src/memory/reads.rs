@@ -17,10 +17,12 @@ use punctual_core::run::{Origin, Run};
 use punctual_core::schedule::calendar;
 use punctual_core::search::{RunTerm, Search};
 use punctual_core::statistics::Counts;
+use punctual_core::workflow::{StepKey, StepRecord};
 use punctual_core::{Timestamp, log, queue};
 
 use super::Memory;
 use super::tables::Tables;
+use crate::definitions::StepDefinitions;
 use crate::listing::{Span, listed, looked_up};
 use crate::page_bytes::PageBytes;
 use crate::{
@@ -143,6 +145,18 @@ impl Reads for Memory {
         Ok(wanted.take(limit).cloned().collect())
     }
 
+    async fn steps(
+        &self,
+        run: RunId,
+        after: Option<(u32, Option<u32>)>,
+        limit: usize,
+    ) -> Result<Vec<Arc<StepRecord>>> {
+        let tables = self.tables.lock();
+        let later =
+            tables.steps(run).filter(|step| after.is_none_or(|after| (step.key.step, step.key.item) > after));
+        Ok(later.take(limit).cloned().collect())
+    }
+
     async fn skips(&self, job: JobId, before: Option<(u32, Timestamp)>, limit: usize) -> Result<Vec<Skip>> {
         let tables = self.tables.lock();
         let skips = tables.skips(job);
@@ -206,7 +220,9 @@ impl Tables {
         let row = row.ok_or(Error::Fenced { shard, epoch })?;
         let live = self.live_runs(0, i64::MAX);
         let held = live.filter(|run| run.shard() == shard && run.wake_at().is_none());
-        let runs = held.map(|run| self.record(run)).collect::<Result<_>>()?;
+        let runs = held.map(|run| self.record(run)).collect::<Result<Vec<RunRecord>>>()?;
+        let workflows = runs.iter().filter(|record| record.run.has_open_steps());
+        let steps = workflows.flat_map(|record| self.steps(record.run.id)).cloned().collect();
         let queues = self.queues_of(shard);
         let all_pages =
             (RowKey::RecentCounts(0), ShardId(0))..=(RowKey::RecentCounts(u32::MAX), ShardId(u16::MAX));
@@ -216,7 +232,23 @@ impl Tables {
             _ => None,
         });
         let recent_counts = recent_counts.collect();
-        Ok(Loaded { shard, epoch, commit: row.commit, last_id: row.last_id, runs, queues, recent_counts })
+        Ok(Loaded {
+            shard,
+            epoch,
+            commit: row.commit,
+            last_id: row.last_id,
+            runs,
+            steps,
+            queues,
+            recent_counts,
+        })
+    }
+
+    /// The steps of a run, in the order of their keys.
+    fn steps(&self, run: RunId) -> impl Iterator<Item = &Arc<StepRecord>> {
+        let key = |step, item| (RowKey::Step(StepKey { run, step, item }), run.shard());
+        let rows = self.rows.range(key(0, None)..=key(u32::MAX, Some(u32::MAX)));
+        rows.filter_map(|(_, row)| if let Row::Step(step) = row { Some(step) } else { None })
     }
 
     pub(super) fn due(&self, shard: ShardId, after: TimerPosition, limit: usize) -> Result<TimerPage> {
@@ -291,12 +323,12 @@ impl Tables {
 
     fn record(&self, run: &Arc<Run>) -> Result<RunRecord> {
         let job = run.job().and_then(|id| self.job(id));
-        let definition = self.definition(run, job.as_ref())?;
+        let definition = StepDefinitions::default().of(run, self.definition(run, job.as_ref())?)?;
         let dead_letter = self.row(run.shard(), &RowKey::DeadLetter(run.id)).is_some();
         Ok(RunRecord { run: Arc::clone(run), definition, job, dead_letter })
     }
 
-    /// The definition of a run: its own if it is ad hoc, else its job's current one or an earlier revision.
+    /// The definition of a run's origin: its own if it is ad hoc, else its job's current one or an earlier revision.
     fn definition(&self, run: &Run, job: Option<&Arc<Job>>) -> Result<Arc<Definition>> {
         let (id, revision) = match &run.origin {
             Origin::AdHoc(definition) => return Ok(Arc::clone(definition)),

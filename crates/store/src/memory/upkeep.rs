@@ -28,7 +28,7 @@ impl Tables {
         gone.extend(self.loose_ends(policy));
         gone.truncate(limit);
         let rows = gone.len();
-        gone.extend(self.terms_of_gone(&gone));
+        gone.extend(self.parts_of_gone(&gone));
         for place in gone {
             self.put(place, None);
         }
@@ -59,13 +59,17 @@ impl Tables {
         old.map(|run| (RowKey::History(run.id), run.shard())).collect()
     }
 
-    /// The terms of pruned runs. They are part of their run and do not count as rows.
-    fn terms_of_gone(&self, gone: &[(RowKey, ShardId)]) -> Vec<(RowKey, ShardId)> {
+    /// The terms and steps of pruned runs. They are part of their run and do not count as rows.
+    fn parts_of_gone(&self, gone: &[(RowKey, ShardId)]) -> Vec<(RowKey, ShardId)> {
         let runs =
             gone.iter().filter_map(|(key, _)| if let RowKey::History(run) = key { Some(*run) } else { None });
         let runs: BTreeSet<RunId> = runs.collect();
-        let is_term = |key: &RowKey| matches!(key, RowKey::Term(term) if runs.contains(&term.run));
-        self.rows.keys().filter(|(key, _)| is_term(key)).cloned().collect()
+        let is_part = |key: &RowKey| match key {
+            RowKey::Term(term) => runs.contains(&term.run),
+            RowKey::Step(step) => runs.contains(&step.run),
+            _ => false,
+        };
+        self.rows.keys().filter(|(key, _)| is_part(key)).cloned().collect()
     }
 
     /// Expired keys, old skip records, old statistics, revisions of deleted jobs that no run and no skip record needs.

@@ -12,6 +12,7 @@ use punctual_core::run::Run;
 use punctual_core::schedule::calendar::{self, Calendar};
 use punctual_core::statistics::RecentCounts;
 use punctual_core::task::{Descriptor, StoredDescriptor};
+use punctual_core::workflow::{StepKey, StepRecord};
 
 use super::value::Row;
 use crate::definitions::Definitions;
@@ -80,6 +81,12 @@ pub(crate) fn skip(row: &dyn Row) -> Result<Skip> {
         reason: codec::from_json(row.text(4)?)?,
         at: row.instant(5)?,
     })
+}
+
+/// Reads run, step, item, state, child and body.
+pub(crate) fn step(row: &dyn Row) -> Result<Arc<StepRecord>> {
+    let key = StepKey::of_columns(RunId(row.int(0)?), row.number(1)?, row.number(2)?);
+    codec::read_step(key, row.int(3)?, row.int_or_none(4)?, row.bytes(5)?)
 }
 
 /// Reads the columns `{queue}`.

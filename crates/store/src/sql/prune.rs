@@ -18,7 +18,7 @@ use super::backend::{Backend, Purpose, Scope, work};
 use super::connection::{Ask, Connection, ask};
 use super::dialect::Dialect;
 use super::queries::{
-    chunks, deleted_jobs, history, revisions, run_terms, shards, skips, statistics, uniques,
+    chunks, deleted_jobs, history, revisions, run_terms, shards, skips, statistics, steps, uniques,
 };
 use super::records;
 use crate::circular_walk::{self, CircularWalk};
@@ -347,6 +347,7 @@ async fn remove(c: &mut dyn Connection, expired: &Expired, now: Timestamp) -> Re
         gone += removed;
         last.push(ask!(shards::PRUNED, shard.0, removed));
         last.extend(delete(run_terms::DELETE));
+        last.extend(delete(steps::DELETE));
         if c.dialect() == Dialect::Mysql {
             last.extend(delete(history::DELETE_KEYED));
             last.extend(delete(history::DELETE_UNUSUAL));

@@ -235,6 +235,14 @@ pub(crate) mod run_terms {
     pub(crate) const DELETE: &str = "DELETE FROM run_terms WHERE run = $1";
 }
 
+pub(crate) mod steps {
+    pub(crate) const OF_RUNS: &str = "SELECT run, step_no, item, state, child, body FROM steps \
+         /*! FORCE INDEX (PRIMARY) */ WHERE {keys run int8}";
+    pub(crate) const LIST: &str = "SELECT run, step_no, item, state, child, body FROM steps \
+         /*! FORCE INDEX (PRIMARY) */ WHERE run = $1 AND (step_no, item) > ($2, $3) ORDER BY step_no, item LIMIT $4";
+    pub(crate) const DELETE: &str = "DELETE FROM steps WHERE run = $1";
+}
+
 pub(crate) mod queues {
     pub(crate) const LOAD: &str = "SELECT {queue} FROM queues /*! FORCE INDEX (PRIMARY) */ WHERE shard = $1 \
          ORDER BY number";

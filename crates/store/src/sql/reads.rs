@@ -13,12 +13,15 @@ use punctual_core::queue::{Message, MessagePosition, QueueKey, QueueRecord};
 use punctual_core::run::Run;
 use punctual_core::schedule::calendar;
 use punctual_core::statistics::Counts;
+use punctual_core::workflow::{StepKey, StepRecord};
 
 use super::backend::{Backend, Purpose, Scope, work};
 use super::connection::ask;
 use super::counting::Counting;
 use super::messages::Which;
-use super::queries::{calendars, chunks, dead_letters, deleted_jobs, jobs, queues, revisions, shards, skips};
+use super::queries::{
+    calendars, chunks, dead_letters, deleted_jobs, jobs, queues, revisions, shards, skips, steps,
+};
 use super::value::Row;
 use super::walk::Walk;
 use super::{counting, decode, last_runs, namespaces, records, search, statistics};
@@ -180,6 +183,20 @@ impl<B: Backend> Reads for B {
             }
         };
         self.list(work!(|c| c.all(list, decode::deleted_job).await)).await
+    }
+
+    async fn steps(
+        &self,
+        run: RunId,
+        after: Option<(u32, Option<u32>)>,
+        limit: usize,
+    ) -> Result<Vec<Arc<StepRecord>>> {
+        let (step, item) = match after {
+            Some((step, item)) => (i64::from(step), i64::from(StepKey { run, step, item }.item_column())),
+            None => (-1, -1),
+        };
+        let list = ask!(steps::LIST, run.0, step, item, limit);
+        self.list(work!(|c| c.all(list, decode::step).await)).await
     }
 
     async fn skips(&self, job: JobId, before: Option<(u32, Timestamp)>, limit: usize) -> Result<Vec<Skip>> {

@@ -11,6 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::connection::Connection;
 use super::decode;
 use super::queries::{history, jobs, revisions, runs};
+use crate::definitions::StepDefinitions;
 use crate::{Result, live_key, refusal};
 
 /// A run, and whether it is a dead letter.
@@ -62,6 +63,7 @@ pub(crate) async fn record(c: &mut dyn Connection, run: RunId) -> Result<Option<
 pub(crate) async fn records(c: &mut dyn Connection, runs: Vec<Found>) -> Result<Vec<RunRecord>> {
     let jobs = jobs_of(c, &runs).await?;
     let earlier = earlier_definitions(c, &runs, &jobs).await?;
+    let mut of_steps = StepDefinitions::default();
     let records = runs.into_iter().map(|(run, dead_letter)| {
         let job = run.job().and_then(|id| jobs.get(&id)).cloned();
         let definition = match &run.origin {
@@ -74,6 +76,7 @@ pub(crate) async fn records(c: &mut dyn Connection, runs: Vec<Found>) -> Result<
                 }
             },
         };
+        let definition = of_steps.of(&run, definition)?;
         Ok(RunRecord { run, definition, job, dead_letter })
     });
     records.collect()

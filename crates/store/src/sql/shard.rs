@@ -9,7 +9,7 @@ use punctual_core::job::Job;
 use punctual_core::queue::Message;
 
 use super::connection::{Ask, Connection, ask};
-use super::queries::{self, jobs, queues, runs, shards, statistics, uniques};
+use super::queries::{self, jobs, queues, runs, shards, statistics, steps, uniques};
 use super::value::Row;
 use super::{decode, messages, records};
 use crate::listing::listed;
@@ -61,8 +61,12 @@ pub(crate) async fn load(c: &mut dyn Connection, shard: ShardId, epoch: Epoch) -
     })
     .await?;
     let (commit, last_id) = fence.ok_or(Error::Fenced { shard, epoch })?;
+    let workflows = live.iter().filter(|(run, _)| run.has_open_steps());
+    let workflows = workflows.map(|(run, _)| vec![run.id.0.into()]).collect();
+    let mut steps = c.by_keys(steps::OF_RUNS, workflows, decode::step).await?;
+    steps.sort_unstable_by_key(|step| step.key);
     let runs = records::records(c, live).await?;
-    Ok(Loaded { shard, epoch, commit, last_id, runs, queues, recent_counts })
+    Ok(Loaded { shard, epoch, commit, last_id, runs, steps, queues, recent_counts })
 }
 
 pub(crate) async fn fetch(c: &mut dyn Connection, wants: &[(ShardId, Want)]) -> Result<Found> {

@@ -2,19 +2,17 @@
 //!
 //! Every change of a batch is one row of one [`Write`]. A backend makes its statements from the descriptions here.
 
-use std::sync::Arc;
+mod rows;
 
 use punctual_core::change::{Batch, Change, DeletedJob, Row, RowKey};
 use punctual_core::ids::ShardId;
 use punctual_core::job::Job;
 use punctual_core::name::Name;
-use punctual_core::queue::{Message, QueueRecord};
-use punctual_core::run::Run;
-use punctual_core::search::RunTerm;
-use punctual_core::statistics::{Bucket, StatisticsKey};
 
 use super::value::Value;
 use crate::{Result, codec, live_key};
+use rows::{ended_run, live_run, of_queue, of_step, of_term, step_key};
+pub(crate) use rows::{of_message, statistics_key};
 
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -111,6 +109,13 @@ static DEAD_LETTERS: Table = Table {
     columns: columns![run int8, namespace text, job text, died_at int8],
 };
 
+/// `child` is known when the row is inserted, and never changes.
+static STEPS: Table = Table {
+    name: "steps",
+    key: 3,
+    columns: columns![run int8, step_no int8, item int8, state int2, child int8, body bytea],
+};
+
 static UNIQUES: Table = Table {
     name: "uniques",
     key: 2,
@@ -186,20 +191,21 @@ const OF_HISTORY: WriteId = 13;
 pub(crate) const DELETE_HISTORY: WriteId = OF_HISTORY;
 pub(crate) const INSERT_HISTORY: WriteId = OF_HISTORY + 2;
 const DEAD_LETTER: WriteId = 16;
-const UNIQUE: WriteId = 19;
-const SKIP: WriteId = 22;
-const STATISTICS_ROW: WriteId = 25;
-const RECENT: WriteId = 28;
-const TERM: WriteId = 31;
-const QUEUE: WriteId = 34;
-const MESSAGE: WriteId = 37;
+const STEP: WriteId = 19;
+const UNIQUE: WriteId = 22;
+const SKIP: WriteId = 25;
+const STATISTICS_ROW: WriteId = 28;
+const RECENT: WriteId = 31;
+const TERM: WriteId = 34;
+const QUEUE: WriteId = 37;
+const MESSAGE: WriteId = 40;
 pub(crate) const INSERT_MESSAGE: WriteId = MESSAGE + 2;
 pub(crate) const UPDATE_MESSAGE: WriteId = MESSAGE + 1;
 pub(crate) const DELETE_MESSAGE: WriteId = MESSAGE;
 
 /// Every write, in the order in which a commit sends them: of each table first deletes, then updates, then inserts, so
 /// that a name is free again for another job in the same batch.
-pub(crate) static WRITES: [Write; 40] = [
+pub(crate) static WRITES: [Write; 43] = [
     delete(&JOBS),
     Write {
         table: &JOBS,
@@ -225,6 +231,9 @@ pub(crate) static WRITES: [Write; 40] = [
     delete(&DEAD_LETTERS),
     update(&DEAD_LETTERS, &[1, 2, 3]),
     insert(&DEAD_LETTERS),
+    delete(&STEPS),
+    update(&STEPS, &[3, 5]),
+    insert(&STEPS),
     delete(&UNIQUES),
     update(&UNIQUES, &[2, 3]),
     insert(&UNIQUES),
@@ -283,6 +292,7 @@ fn deleted<'b>(shard: ShardId, key: &'b RowKey, values: &mut Values<'b>) -> Writ
         RowKey::Run(id) => put(values, DELETE_RUN, [live_key::of(*id).into()]),
         RowKey::History(id) => put(values, DELETE_HISTORY, [id.0.into()]),
         RowKey::DeadLetter(id) => put(values, DEAD_LETTER, [id.0.into()]),
+        RowKey::Step(key) => put(values, STEP, step_key(key)),
         RowKey::Unique(key) => put(values, UNIQUE, [shard.0.into(), key.as_bytes().into()]),
         RowKey::Skip(id, revision, from) => {
             put(values, SKIP, [id.0.into(), (*revision).into(), (*from).into()])
@@ -321,6 +331,7 @@ fn of_row<'b>(shard: ShardId, row: &'b Row, values: &mut Values<'b>) -> Result<W
                 [run.into(), letter.namespace.as_str().into(), job.into(), letter.at.into()],
             )
         }
+        Row::Step(step) => put(values, STEP, of_step(step)?),
         Row::Unique(unique) => {
             let (key, holder) = (unique.key.as_bytes(), unique.holder.as_column());
             put(values, UNIQUE, [shard.0.into(), key.into(), holder.into(), unique.expires_at.into()])
@@ -340,89 +351,6 @@ fn of_row<'b>(shard: ShardId, row: &'b Row, values: &mut Values<'b>) -> Result<W
         Row::Queue(queue) => put(values, QUEUE, of_queue(shard, queue)),
         Row::Message(message) => put(values, MESSAGE, of_message(message)?),
     })
-}
-
-/// The columns of the primary key.
-pub(crate) fn statistics_key(key: &StatisticsKey) -> [Value<'_>; 6] {
-    let Bucket { namespace, job, period, at } = &key.bucket;
-    [
-        namespace.as_str().into(),
-        job.as_ref().map_or("", Name::as_str).into(),
-        codec::statistics_kind(*period, job.is_some()).into(),
-        (*at).into(),
-        key.shard.0.into(),
-        key.commit.into(),
-    ]
-}
-
-fn of_term(term: &RunTerm) -> [Value<'_>; 3] {
-    [term.namespace.as_str().into(), term.term.as_bytes().into(), term.run.0.into()]
-}
-
-fn live_run(run: &Run) -> Result<[Value<'_>; 8]> {
-    Ok([
-        live_key::of(run.id).into(),
-        run.shard().0.into(),
-        run.wake_at().into(),
-        run.job().map(|job| job.0).into(),
-        codec::status_number(run.status()).into(),
-        run.namespace.as_str().into(),
-        run.key.as_deref().map(str::as_bytes).into(),
-        body(run)?,
-    ])
-}
-
-fn ended_run(run: &Run) -> Result<[Value<'_>; 7]> {
-    Ok([
-        run.id.0.into(),
-        run.job().map(|job| job.0).into(),
-        codec::status_number(run.status()).into(),
-        run.finished_at.unwrap_or(run.created_at).into(),
-        run.namespace.as_str().into(),
-        run.key.as_deref().map(str::as_bytes).into(),
-        body(run)?,
-    ])
-}
-
-/// Initial buffer size; most runs fit.
-const BODY_BYTES: usize = 256;
-/// Initial buffer size; most heads fit.
-const HEAD_BYTES: usize = 32;
-
-fn body(run: &Run) -> Result<Value<'static>> {
-    let mut body = Vec::with_capacity(BODY_BYTES);
-    codec::write_run(run, &mut body)?;
-    Ok(body.into())
-}
-
-fn of_queue(shard: ShardId, queue: &QueueRecord) -> [Value<'_>; 9] {
-    [
-        shard.0.into(),
-        queue.number.0.into(),
-        queue.key.namespace.as_str().into(),
-        queue.key.name.as_str().as_bytes().into(),
-        queue.created_at.into(),
-        queue.pause.input.into(),
-        queue.pause.output.into(),
-        queue.queued.into(),
-        queue.messages.into(),
-    ]
-}
-
-pub(crate) fn of_message(message: &Arc<Message>) -> Result<[Value<'_>; 8]> {
-    let mut head = Vec::with_capacity(HEAD_BYTES);
-    codec::write_head(message, &mut head)?;
-    let place = message.position();
-    Ok([
-        message.id.shard().0.into(),
-        message.id.queue.0.into(),
-        place.rank.into(),
-        place.number.into(),
-        message.wake_at().into(),
-        message.is_queued().into(),
-        head.into(),
-        (&message.body[..]).into(),
-    ])
 }
 
 fn has_revision(batch: &Batch, job: &Job) -> bool {
@@ -477,6 +405,7 @@ mod tests {
             RUN,
             OF_HISTORY,
             DEAD_LETTER,
+            STEP,
             UNIQUE,
             SKIP,
             STATISTICS_ROW,

@@ -2,8 +2,8 @@
 //! never more than `limits.running`.
 //!
 //! An attempt is active from its start until the run leaves `running`, because a cancelled attempt keeps its place
-//! until its worker has reported. A split run counts as one, from its split to its end; `limits.running` limits its
-//! children.
+//! until its worker has reported. A run with children counts as one, until it ends; `limits.running` limits its
+//! children. A child that has children itself does not count.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -44,7 +44,8 @@ struct Attempt<'a> {
 }
 
 fn attempts_of<'a>(run: &'a RunRecord, events: &'a [EventRecord]) -> impl Iterator<Item = Attempt<'a>> {
-    events.iter().enumerate().filter(|(_, event)| event.begins()).map(move |(place, event)| {
+    let counts = |event: &EventRecord| if run.parent.is_some() { event.starts() } else { event.begins() };
+    events.iter().enumerate().filter(move |(_, event)| counts(event)).map(move |(place, event)| {
         let end = events[place..].iter().find(|later| later.to != Status::Running);
         let last_known = run.read_at.map_or(Timestamp::MAX, |read_at| read_at.before(COMMIT_MAX));
         Attempt { run, start: event.at, end: end.map_or(last_known, |end| end.at) }
@@ -81,6 +82,7 @@ fn check_job(sheet: &mut Sheet<'_>, attempts: &[Attempt<'_>]) {
 #[cfg(test)]
 mod tests {
     use punctual_core::job::Overlap;
+    use punctual_core::run::{Status, What};
 
     use super::RunRecord;
     use crate::checks::Check;
@@ -137,6 +139,20 @@ mod tests {
         story.runs[0].finished_at = Some(at(25));
         story.runs[0].entries.last_mut().unwrap().at = at(25);
         story.breaks(Check::Overlap, "1 may run at once");
+    }
+
+    #[test]
+    fn a_child_with_children_of_its_own_does_not_count() {
+        let mut story = Story::every_ten_seconds();
+        story.edit(|definition| {
+            definition.route.shards = Some(3);
+            definition.running_max = Some(2);
+        });
+        story.fire_split(10, 3);
+        story.breaks(Check::Overlap, "2 may run at once");
+        let start = story.runs[1].entries.iter_mut().find(|entry| entry.to == Status::Running);
+        start.expect("a child has started").what = What::Split;
+        assert_eq!(story.history().check(&Story::options()).of(Check::Overlap).count(), 0);
     }
 
     #[test]

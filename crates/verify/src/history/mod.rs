@@ -185,6 +185,10 @@ impl History {
     /// to waiting runs, so the run is checked against the loosest revision since it was made.
     pub(crate) fn at_once_max(&self, run: &RunRecord) -> Option<u32> {
         let job = self.job_of(run)?;
+        // `finally` runs also after a deletion, and the limit went with the job.
+        if job.state == State::Deleted && run.created_at >= job.updated_at {
+            return None;
+        }
         let most = |rules: &Rules| match run.parent {
             Some(_) => rules.running_max,
             None => rules.at_once_max(),

@@ -166,7 +166,7 @@ impl From<&Run> for RunRecord {
             finished_at: run.finished_at,
             attempt: run.attempt,
             parent: run.parent(),
-            step: run.parent().map(|_| run.part().index.to_string().into()),
+            step: run.place_in_parent().map(Into::into),
             at_most_once,
             read_at: None,
         }

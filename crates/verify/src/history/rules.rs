@@ -9,6 +9,7 @@ use punctual_core::name::Name;
 use punctual_core::schedule::calendar::{Calendar, Days};
 use punctual_core::schedule::{self, Schedule, ScheduleCalendar, Weekdays, When, parse_duration};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -57,7 +58,8 @@ impl Rules {
             schedules: schedules.collect::<Result<_, _>>()?,
             overlap: written.overlap.map_or(Ok(Overlap::Skip), |text| read_overlap(&text))?,
             running_max: written.limits.and_then(|limits| limits.running),
-            splits: written.route.is_some_and(|route| route.splits()),
+            splits: written.route.is_some_and(|route| route.splits())
+                || written.task.is_some_and(|task| task.workflow.is_some()),
             at_most_once: written.at_most_once.unwrap_or(false),
             resume: written.retry.and_then(|retry| retry.resume).unwrap_or(true),
             keep: written.keep.map_or_else(Keep::default, WrittenKeep::read),
@@ -71,7 +73,7 @@ impl From<&Definition> for Rules {
             schedules: definition.schedules.clone(),
             overlap: definition.overlap,
             running_max: definition.running_max,
-            splits: definition.route.splits(),
+            splits: definition.has_children(),
             at_most_once: definition.at_most_once,
             resume: definition.retry.resume,
             keep: definition.keep.clone(),
@@ -79,19 +81,26 @@ impl From<&Definition> for Rules {
     }
 }
 
-/// The relevant fields of a job file. Task, params and alerts are ignored.
+/// The relevant fields of a job file.
 #[derive(Deserialize)]
 struct Written {
     schedule: Option<OneOrMany>,
     overlap: Option<String>,
     limits: Option<WrittenLimits>,
     route: Option<WrittenRoute>,
+    task: Option<WrittenTask>,
     at_most_once: Option<bool>,
     retry: Option<WrittenRetry>,
     keep: Option<WrittenKeep>,
     /// The calendars of the job: an export contains the days that its due times are based on.
     #[serde(default)]
     calendars: Vec<WrittenCalendar>,
+}
+
+/// Of a task only its kind matters.
+#[derive(Deserialize)]
+struct WrittenTask {
+    workflow: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]

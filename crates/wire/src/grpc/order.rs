@@ -6,9 +6,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_core::attempt::{Assignment, Order};
+use punctual_core::attempt::{Assignment, Order, StepValues};
 use punctual_core::job::Definition;
-use punctual_core::limits::{CHECKPOINT_BYTES_MAX, DURATION_MAX, GRACE_MAX, KEY_BYTES_MAX, PARAMS_BYTES_MAX};
+use punctual_core::limits::{
+    CHECKPOINT_BYTES_MAX, DURATION_MAX, GRACE_MAX, KEY_BYTES_MAX, PARAMS_BYTES_MAX, STEP_VALUES_BYTES_MAX,
+};
 use punctual_core::run::{Cause, Part, Trigger};
 use punctual_core::task::{CarriedSchema, Params, Task};
 
@@ -80,6 +82,12 @@ impl OrderWriter {
             again: given.again,
             checkpoint: given.checkpoint.map(|json| json.as_ref().to_owned()),
             attempt_key: given.attempt_key.map(|key| key.as_ref().to_owned()),
+            step: given.step.map(|step| {
+                let StepValues { steps, item } = *step;
+                let steps = steps.map(|json| json.as_ref().to_owned());
+                let (index, item) = item.map(|(index, item)| (index, item.as_ref().to_owned())).unzip();
+                v1::StepValues { steps, index, item }
+            }),
             shard: (given.part != Part::default())
                 .then_some(v1::Shard { index: given.part.index, total: given.part.total }),
         }
@@ -103,6 +111,14 @@ fn schema_of(definition: &Definition) -> Option<v1::Schema> {
     let Task::Grpc(grpc) = &definition.task else { return None };
     let carried = grpc.descriptor.as_ref()?.carried.as_ref()?;
     Some(v1::Schema { version: carried.version, set: carried.set.to_vec() })
+}
+
+fn read_step_values(given: v1::StepValues) -> Result<Box<StepValues>, Malformed> {
+    let v1::StepValues { steps, index, item } = given;
+    if steps.iter().chain(&item).any(|json| json.len() > STEP_VALUES_BYTES_MAX) {
+        return Err(Malformed::new("step", "the values of the steps are too long"));
+    }
+    Ok(Box::new(StepValues { steps: steps.map(Arc::from), item: index.zip(item.map(Arc::from)) }))
 }
 
 fn millis(span: Duration) -> u64 {
@@ -179,6 +195,7 @@ impl OrderReader {
         if given.checkpoint.as_ref().is_some_and(|json| json.len() > CHECKPOINT_BYTES_MAX) {
             return Err(Malformed::new("checkpoint", "the checkpoint is too long"));
         }
+        let step = given.step.map(read_step_values).transpose()?;
         let lease = Duration::from_millis(given.lease_ms).min(DURATION_MAX);
         let due = read_instant("due", given.due)?;
         Ok(Assignment {
@@ -196,6 +213,7 @@ impl OrderReader {
             params: Params(given.params.into()),
             checkpoint: given.checkpoint.map(Arc::from),
             attempt_key: given.attempt_key.map(Arc::from),
+            step,
             part: given.shard.map(|v1::Shard { index, total }| Part { index, total }).unwrap_or_default(),
             lease,
             grace: given.grace_ms.map(|grace| Duration::from_millis(grace).min(GRACE_MAX)),

@@ -8,7 +8,7 @@ use proptest::option;
 use proptest::prelude::*;
 use prost::Message;
 use punctual_core::Timestamp;
-use punctual_core::attempt::{Assignment, End, Order, Outcome, Report};
+use punctual_core::attempt::{Assignment, End, Order, Outcome, Report, StepValues};
 use punctual_core::ids::{RunId, Token, WorkerId};
 use punctual_core::job::Definition;
 use punctual_core::limits::WORKER_SLOTS_MAX;
@@ -111,6 +111,10 @@ fn assignments() -> impl Strategy<Value = Assignment> {
             attempt_key: again.then(|| Arc::from("pck_1_2_3")),
             params: Params(params.into()),
             part,
+            step: again.then(|| {
+                let item = (lease % 2 == 0).then(|| (attempt, "7".into()));
+                Box::new(StepValues { steps: Some("{\"load\":{}}".into()), item })
+            }),
             lease: Duration::from_millis(lease),
             grace: (lease % 2 == 0).then(|| Duration::from_millis(lease % 600_000)),
             again,

@@ -11,6 +11,7 @@ use punctual_core::task as rule;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::workflow::Workflow;
 use crate::error::Error;
 use crate::schema;
 
@@ -19,7 +20,8 @@ pub use http::{Accept, Body, Expect, Http, Method, Status, Tls};
 pub(super) use http::{OneStatus, OneStatusVisitor, one_code};
 pub use queue::Enqueue;
 
-pub(crate) const NEEDED: &str = "write one of process, shell, http, grpc, function, queue or noop: {}";
+pub(crate) const NEEDED: &str =
+    "write one of process, shell, http, grpc, function, queue, workflow or noop: {}";
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { shell: \"echo hi\" }")]
@@ -39,6 +41,9 @@ pub struct Task {
     /// A message for a queue: the run ends when a consumer has acknowledged it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Enqueue>,
+    /// A graph of steps, each of which is executed by a run of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<Box<Workflow>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub noop: Option<Noop>,
 }
@@ -79,13 +84,17 @@ impl Task {
         if let Some(queue) = self.queue {
             said.push(rule::Task::Queue(Box::new(queue.into_core()?)));
         }
+        if let Some(workflow) = self.workflow {
+            let workflow = workflow.into_core().map_err(|error| error.under("task.workflow"))?;
+            said.push(rule::Task::Workflow(Box::new(workflow)));
+        }
         said.extend(self.noop.map(|_| rule::Task::Noop));
         match (said.pop(), said.is_empty()) {
             (Some(task), true) => Ok(task),
             (None, _) => Err(Error::invalid("task", NEEDED)),
             _ => Err(Error::invalid(
                 "task",
-                "only one of process, shell, http, grpc, function, queue and noop",
+                "only one of process, shell, http, grpc, function, queue, workflow and noop",
             )),
         }
     }
@@ -98,6 +107,9 @@ impl Task {
             rule::Task::Grpc(grpc) => Task { grpc: Some(Grpc::of(grpc)), ..Task::default() },
             rule::Task::Function(name) => Task { function: Some(name.clone()), ..Task::default() },
             rule::Task::Queue(queue) => Task { queue: Some(Enqueue::of(queue)), ..Task::default() },
+            rule::Task::Workflow(workflow) => {
+                Task { workflow: Some(Box::new(Workflow::of(workflow))), ..Task::default() }
+            }
             rule::Task::Process(process) => {
                 let process = Process {
                     command: process.command.clone(),

@@ -1,6 +1,4 @@
 //! `task.workflow`, a graph of steps.
-//!
-//! It is read apart from the rest of its job: a server refuses the field, and `punctual job graph` reads it.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,14 +6,14 @@ use std::marker::PhantomData;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::workflow as rule;
 use serde::de::{Deserializer, MapAccess, Visitor};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use utoipa::ToSchema;
 
 use super::policy::words;
-use super::{Enqueue, Grpc, Http, JsonObject, Noop, Process, Retry, Route, Task, params};
+use super::{JsonObject, Retry, Route, Task, params};
 use crate::error::Error;
+use crate::schema;
 use crate::text::{Span, small};
-use crate::tree::{Key, Node, Value};
 
 words!(Rule = rule::Rule { AllSucceeded, AnySucceeded, AllDone, AnyFailed, NoneFailed });
 
@@ -30,124 +28,128 @@ pub struct WorkflowDraft {
 /// Parses every workflow of a YAML or JSON file; `namespace` is the default. Jobs with other tasks are left out. The
 /// errors have one entry per document.
 pub fn read_workflows(text: &str, namespace: &Namespace) -> Result<Vec<WorkflowDraft>, Vec<Error>> {
-    let documents = Node::from_yaml(text).map_err(|error| vec![error])?;
-    let (mut drafts, mut errors) = (Vec::new(), Vec::new());
-    for mut document in documents {
-        let Some(workflow) = take_workflow(&mut document) else { continue };
-        match read_one(document, &workflow, namespace) {
-            Ok(draft) => drafts.push(draft),
-            Err(error) => errors.push(error),
-        }
-    }
-    if errors.is_empty() { Ok(drafts) } else { Err(errors) }
+    let drafts = super::read_all(text, namespace)?.into_iter().filter_map(|draft| {
+        let workflow = draft.definition.workflow()?.clone();
+        Some(WorkflowDraft { namespace: draft.namespace, name: draft.name, workflow })
+    });
+    Ok(drafts.collect())
 }
 
-/// Takes the workflow out of a job and leaves a task that does nothing. `None` means that the job has another task.
-fn take_workflow(document: &mut Node) -> Option<Node> {
-    let Value::Map(fields) = &mut document.value else { return None };
-    let (_, task) = fields.iter_mut().find(|(key, _)| key.text == "task")?;
-    let Value::Map(kinds) = &mut task.value else { return None };
-    let at = kinds.iter().position(|(key, _)| key.text == "workflow")?;
-    let (key, workflow) = kinds.remove(at);
-    let nothing = Node { place: key.place, value: Value::Map(Vec::new()) };
-    kinds.push((Key { place: key.place, text: "noop".to_owned() }, nothing));
-    Some(workflow)
-}
-
-fn read_one(document: Node, workflow: &Node, namespace: &Namespace) -> Result<WorkflowDraft, Error> {
-    let job = super::read(document, |file| {
-        file.namespace.get_or_insert_with(|| namespace.clone());
-        Ok(())
-    })?;
-    let whole = |node: &Node| -> Result<rule::Workflow, Error> {
-        let workflow = node.to::<Workflow>()?.into_core()?;
-        workflow.check()?;
-        Ok(workflow)
-    };
-    let placed = |error: Error| {
-        let place = error.place.or_else(|| workflow.place_of(&error.field));
-        Error { place, ..error }.under("task.workflow")
-    };
-    let workflow = whole(workflow).map_err(placed)?;
-    Ok(WorkflowDraft { namespace: job.namespace, name: job.name, workflow })
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { steps: { load: { task: { shell: ./load } } } }")]
-struct Workflow {
-    steps: Option<Entries<Name, Step>>,
-    finally: Option<Entries<Name, Step>>,
-    output: Option<String>,
+pub struct Workflow {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<std::collections::BTreeMap<String, Step>>)]
+    pub steps: Option<Entries<Name, Step>>,
+    /// Steps that start when all others have ended, also after a failure or a cancel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<std::collections::BTreeMap<String, Step>>)]
+    pub finally: Option<Entries<Name, Step>>,
+    /// An expression: its value is the output of the workflow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+/// A step of a workflow: it has exactly one of `task`, `job`, `wait` and `approve`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { needs: [load], task: { shell: ./settle } }")]
-struct Step {
-    task: Option<StepTask>,
-    job: Option<Name>,
-    wait: Option<Wait>,
-    approve: Option<Approve>,
-    needs: Option<Vec<Name>>,
-    rule: Option<Rule>,
-    when: Option<String>,
-    map: Option<String>,
-    parallel: Option<u32>,
-    switch: Option<Switch>,
-    params: Option<JsonObject>,
-    timeout: Option<Span>,
-    grace: Option<Span>,
-    retry: Option<Retry>,
-    #[serde(default, deserialize_with = "small::option")]
-    priority: Option<u8>,
-    route: Option<Route>,
-    at_most_once: Option<bool>,
+pub struct Step {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(no_recursion)]
+    pub task: Option<Task>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Name>)]
+    pub job: Option<Name>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Wait>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approve: Option<Approve>,
+    /// The steps that must have ended before this one is decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<schema::Name>>)]
+    pub needs: Option<Vec<Name>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<Rule>,
+    /// A condition. If it is false, the step is skipped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    /// An expression that gives a list: the step is executed once for each item.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub map: Option<String>,
+    /// How many items are executed at the same time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parallel: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub switch: Option<Switch>,
+    /// Parameters on top of those of the workflow. Each text in them is a template.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub params: Option<JsonObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+    #[serde(default, deserialize_with = "small::option", skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub route: Option<Route>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_most_once: Option<bool>,
 }
 
-/// The task of a job, or a workflow.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a map like { shell: \"echo hi\" }")]
-struct StepTask {
-    process: Option<Process>,
-    shell: Option<String>,
-    http: Option<Http>,
-    grpc: Option<Grpc>,
-    function: Option<Name>,
-    queue: Option<Enqueue>,
-    workflow: Option<Box<Workflow>>,
-    noop: Option<Noop>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { for: 30m }")]
-struct Wait {
-    r#for: Option<Span>,
-    until: Option<String>,
+pub struct Wait {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub r#for: Option<Span>,
+    /// An instant, or a template of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { within: 2d }, or {}")]
-struct Approve {
-    within: Option<Span>,
+pub struct Approve {
+    /// It counts as rejected after this long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within: Option<Span>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+/// Chooses among later steps by a value.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(
     deny_unknown_fields,
     expecting = "a map like { on: steps.load.output, cases: { east: [settle] }, default: [alarm] }"
 )]
-struct Switch {
-    on: Option<String>,
-    cases: Option<Entries<String, Vec<Name>>>,
-    default: Option<Vec<Name>>,
+pub struct Switch {
+    /// An expression. It may name the step itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on: Option<String>,
+    /// The steps by the text of the value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<std::collections::BTreeMap<String, Vec<schema::Name>>>)]
+    pub cases: Option<Entries<String, Vec<Name>>>,
+    /// The steps for every other value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<schema::Name>>)]
+    pub default: Option<Vec<Name>>,
 }
 
 /// A map in the order in which it is written.
 #[derive(Debug, Clone, PartialEq)]
-struct Entries<K, V>(Vec<(K, V)>);
+pub struct Entries<K, V>(pub Vec<(K, V)>);
 
 impl<K, V> Default for Entries<K, V> {
     fn default() -> Self {
         Entries(Vec::new())
+    }
+}
+
+impl<K: Serialize, V: Serialize> Serialize for Entries<K, V> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
     }
 }
 
@@ -175,7 +177,7 @@ impl<'de, K: Deserialize<'de>, V: Deserialize<'de>> Deserialize<'de> for Entries
 }
 
 impl Workflow {
-    fn into_core(self) -> Result<rule::Workflow, Error> {
+    pub(super) fn into_core(self) -> Result<rule::Workflow, Error> {
         let steps = |part: &str, steps: Option<Entries<Name, Step>>| {
             let steps = steps.unwrap_or_default().0.into_iter().map(|(name, step)| {
                 let path = format!("{part}.{name}");
@@ -189,6 +191,15 @@ impl Workflow {
             output: self.output,
         })
     }
+
+    pub(super) fn of(workflow: &rule::Workflow) -> Workflow {
+        let steps = |steps: &[rule::Step]| {
+            let steps = steps.iter().map(|step| (step.name.clone(), Step::of(step)));
+            Some(Entries(steps.collect())).filter(|steps: &Entries<Name, Step>| !steps.0.is_empty())
+        };
+        let (steps, finally) = (steps(&workflow.steps), steps(&workflow.finally));
+        Workflow { steps, finally, output: workflow.output.clone() }
+    }
 }
 
 impl Step {
@@ -196,7 +207,10 @@ impl Step {
         const KINDS: &str = "task, job, wait and approve";
         let mut said = Vec::new();
         if let Some(task) = self.task {
-            said.push(task.into_core()?);
+            said.push(match task.into_core()? {
+                punctual_core::task::Task::Workflow(workflow) => rule::Work::Workflow(workflow),
+                task => rule::Work::Task(task),
+            });
         }
         said.extend(self.job.map(rule::Work::Job));
         if let Some(wait) = self.wait {
@@ -231,20 +245,41 @@ impl Step {
     }
 }
 
-impl StepTask {
-    fn into_core(self) -> Result<rule::Work, Error> {
-        let StepTask { process, shell, http, grpc, function, queue, workflow, noop } = self;
-        let task = Task { process, shell, http, grpc, function, queue, noop };
-        match workflow {
-            None => task.into_core().map(rule::Work::Task),
-            Some(_) if task != Task::default() => {
-                Err(Error::invalid("task", "a workflow stands alone; move the other task to a step"))
+impl Step {
+    fn of(step: &rule::Step) -> Step {
+        let mut told = Step {
+            needs: (!step.needs.is_empty()).then(|| step.needs.clone()),
+            rule: Some(step.rule).filter(|rule| *rule != rule::Rule::default()).map(Into::into),
+            when: step.when.clone(),
+            map: step.map.as_ref().map(|map| map.over.clone()),
+            parallel: step.map.as_ref().and_then(|map| map.parallel),
+            switch: step.switch.as_ref().map(Switch::of),
+            params: serde_json::from_str(&step.params.0)
+                .ok()
+                .filter(|object: &JsonObject| !object.is_empty()),
+            timeout: step.policies.timeout.map(Span),
+            grace: step.policies.grace.map(Span),
+            retry: step.policies.retry.as_ref().map(Retry::of),
+            priority: step.policies.priority,
+            route: step.policies.route.as_ref().map(Route::of),
+            at_most_once: step.policies.at_most_once.then_some(true),
+            ..Step::default()
+        };
+        match &step.work {
+            rule::Work::Task(task) => told.task = Some(Task::of(task)),
+            rule::Work::Workflow(inner) => {
+                told.task = Some(Task { workflow: Some(Box::new(Workflow::of(inner))), ..Task::default() });
             }
-            Some(workflow) => {
-                let workflow = workflow.into_core().map_err(|error| error.under("task.workflow"))?;
-                Ok(rule::Work::Workflow(Box::new(workflow)))
+            rule::Work::Job(job) => told.job = Some(job.clone()),
+            rule::Work::Wait(rule::Wait::For(span)) => {
+                told.wait = Some(Wait { r#for: Some(Span(*span)), until: None });
             }
+            rule::Work::Wait(rule::Wait::Until(until)) => {
+                told.wait = Some(Wait { r#for: None, until: Some(until.clone()) });
+            }
+            rule::Work::Approve(within) => told.approve = Some(Approve { within: within.map(Span) }),
         }
+        told
     }
 }
 
@@ -263,6 +298,11 @@ impl Switch {
         let on = self.on.ok_or_else(|| Error::invalid("switch.on", "is missing; write an expression"))?;
         let cases = self.cases.unwrap_or_default().0;
         Ok(rule::Switch { on, cases, default: self.default.unwrap_or_default() })
+    }
+
+    fn of(switch: &rule::Switch) -> Switch {
+        let default = (!switch.default.is_empty()).then(|| switch.default.clone());
+        Switch { on: Some(switch.on.clone()), cases: Some(Entries(switch.cases.clone())), default }
     }
 }
 

@@ -47,7 +47,7 @@ pub struct Run {
     pub key: Option<String>,
     #[schema(value_type = Option<schema::Id>)]
     pub parent: Option<Text<RunId>>,
-    /// Which of its parent's children it is.
+    /// Which child of its parent it is: the index of a part, or the name of a step, as in `settle/book` or `load[3]`.
     pub step: Option<String>,
     #[schema(value_type = Option<schema::Id>)]
     pub retry_of: Option<Text<RunId>>,
@@ -225,7 +225,7 @@ impl From<&rule::Run> for Run {
             checkpoint: None,
             key: run.key.as_deref().map(str::to_owned),
             parent: run.parent().map(Text),
-            step: run.parent().map(|_| run.part().index.to_string()),
+            step: run.place_in_parent(),
             retry_of: run.retry_of.map(Text),
             lateness_ms: attempt::lateness_ms(run),
             shard: Shard::of(run),

@@ -30,6 +30,7 @@ fn assignment(run: i64, token: u64) -> Assignment {
         params: Params::default(),
         checkpoint: None,
         attempt_key: None,
+        step: None,
         part: Part::default(),
         lease: LEASE,
         grace: None,

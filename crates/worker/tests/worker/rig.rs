@@ -207,6 +207,7 @@ pub(crate) fn assignment(run: i64, task: Task) -> Assignment {
         params: Params::default(),
         checkpoint: None,
         attempt_key: None,
+        step: None,
         part: Part::default(),
         lease: Duration::from_secs(15),
         grace: None,

@@ -23,8 +23,7 @@ Examples:
   punctual job graph nightly.yaml -o dot | dot -Tsvg > nightly.svg
   punctual job graph flows.yaml --job nightly -o mermaid
 
-The formats are table, json, yaml, dot and mermaid. A workflow is a job with `task: { workflow: { steps: … } }`.
-Servers do not execute workflows.";
+The formats are table, json, yaml, dot and mermaid. A workflow is a job with `task: { workflow: { steps: … } }`.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Graph {

@@ -166,6 +166,18 @@ CREATE TABLE IF NOT EXISTS run_terms (
     KEY run_terms_of_run (run)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
+-- The steps of workflows, as long as the run is kept. `item` is 0 for the step itself, and counts the items of a `map`
+-- from 1. `child` is the run that executes it.
+CREATE TABLE IF NOT EXISTS steps (
+    run     BIGINT   NOT NULL,
+    step_no BIGINT   NOT NULL,
+    item    BIGINT   NOT NULL,
+    state   TINYINT  NOT NULL,
+    child   BIGINT,
+    body    LONGBLOB NOT NULL,
+    PRIMARY KEY (run, step_no, item)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
 -- A calendar is a named rule about days; `days` and `description` are JSON. `settled`: every job that names
 -- it follows this version.
 CREATE TABLE IF NOT EXISTS calendars (

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sql::dialect::Dialect;
-use crate::sql::queries::{history, jobs, messages, queues, runs, skips, statistics};
+use crate::sql::queries::{history, jobs, messages, queues, runs, skips, statistics, steps};
 
 /// How the server would reach a table: the kind of access and the index.
 fn plan(database: &str, table: &str, statement: &str) -> (String, String) {
@@ -52,6 +52,7 @@ async fn reads_of_a_leader_go_by_an_index() {
         ("queues", queues::LOAD, "PRIMARY"),
         ("queues", queues::LIST, "queues_name"),
         ("skips", skips::NEWEST_FIRST, "PRIMARY"),
+        ("steps", steps::LIST, "PRIMARY"),
         ("history", history::EXPIRED_AD_HOC, "history_of_job"),
         ("history", history::EXPIRED_OF_JOB, "history_of_job"),
     ] {

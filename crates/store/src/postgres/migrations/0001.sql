@@ -153,6 +153,18 @@ CREATE TABLE run_terms (
 );
 CREATE INDEX run_terms_of_run ON run_terms (run);
 
+-- The steps of workflows, as long as the run is kept. `item` is 0 for the step itself, and counts the items of a `map`
+-- from 1. `child` is the run that executes it.
+CREATE TABLE steps (
+    run     int8  NOT NULL,
+    step_no int8  NOT NULL,
+    item    int8  NOT NULL,
+    state   int2  NOT NULL,
+    child   int8,
+    body    bytea NOT NULL,
+    PRIMARY KEY (run, step_no, item)
+);
+
 -- A calendar is a named rule about days; `days` and `description` are JSON. `settled`: every job that names it follows
 -- this version.
 CREATE TABLE calendars (

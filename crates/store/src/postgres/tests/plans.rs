@@ -7,11 +7,11 @@ use super::*;
 use crate::sql::dialect::Dialect;
 use crate::sql::queries::{
     chunks, deleted_jobs, history, jobs, messages, queues, revisions, run_terms, runs, skips, statistics,
-    uniques,
+    steps, uniques,
 };
 
 /// Those that would hurt most: everything a leader sends, and every page of a listing.
-const HOT: [&str; 46] = [
+const HOT: [&str; 49] = [
     skips::NEWEST_FIRST,
     deleted_jobs::NAMED,
     jobs::OUTDATED,
@@ -41,6 +41,9 @@ const HOT: [&str; 46] = [
     run_terms::RUNS,
     run_terms::OF_RUNS,
     run_terms::DELETE,
+    steps::OF_RUNS,
+    steps::LIST,
+    steps::DELETE,
     statistics::OF_ONE,
     statistics::OF_ALL,
     statistics::EXPIRED,

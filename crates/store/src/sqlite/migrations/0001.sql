@@ -152,6 +152,18 @@ CREATE TABLE run_terms (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX run_terms_of_run ON run_terms (run);
 
+-- The steps of workflows, as long as the run is kept. `item` is 0 for the step itself, and counts the items of a `map`
+-- from 1. `child` is the run that executes it.
+CREATE TABLE steps (
+    run     INTEGER NOT NULL,
+    step_no INTEGER NOT NULL,
+    item    INTEGER NOT NULL,
+    state   INTEGER NOT NULL,
+    child   INTEGER,
+    body    BLOB    NOT NULL,
+    PRIMARY KEY (run, step_no, item)
+) STRICT, WITHOUT ROWID;
+
 -- A calendar is a named rule about days; `days` and `description` are JSON. `settled`: every job that names
 -- it follows this version.
 CREATE TABLE calendars (

@@ -6,7 +6,7 @@ use super::*;
 use crate::sql::dialect::Dialect;
 use crate::sql::queries::{
     calendars, deleted_jobs, history, jobs, messages, queues, revisions, run_terms, runs, skips, statistics,
-    uniques,
+    steps, uniques,
 };
 use crate::sql::tables::WRITES;
 use crate::sqlite::changes::STATEMENTS;
@@ -130,6 +130,13 @@ fn terms_are_found_by_their_beginning_or_by_their_run() {
     check(run_terms::RUNS, "PRIMARY KEY (namespace=? AND term>? AND term<?)");
     check(run_terms::OF_RUNS, "INDEX run_terms_of_run (run=?)");
     check(run_terms::DELETE, "INDEX run_terms_of_run (run=?)");
+}
+
+#[test]
+fn steps_are_found_by_their_run() {
+    check(steps::OF_RUNS, "PRIMARY KEY (run=?)");
+    check(steps::LIST, "PRIMARY KEY (run=? AND (step_no,item)>(?,?))");
+    check(steps::DELETE, "PRIMARY KEY (run=?)");
 }
 
 #[test]

@@ -24,7 +24,7 @@ async fn a_full_store_takes_nothing_and_goes_on_when_there_is_room() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).unwrap();
     let mut leader = Leader::of(&store, SHARD).await.unwrap();
-    limit_pages(&store, 80).await;
+    limit_pages(&store, 90).await;
     let mut stored = Vec::new();
     let refused = loop {
         let run = large(&ready(&leader.ad_hoc(at(0))));

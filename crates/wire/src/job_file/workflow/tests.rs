@@ -54,7 +54,7 @@ fn a_workflow_is_read_in_the_order_of_its_file() {
 
 #[test]
 fn a_job_that_is_no_workflow_is_left_out() {
-    assert_eq!(read("name: a\ntask: { noop: {} }\n---\nname: b\n").unwrap(), []);
+    assert_eq!(read("name: a\ntask: { noop: {} }\n").unwrap(), []);
     let both = format!("name: a\ntask: {{ shell: x }}\n---\n{}", job("steps: { a: { task: { noop: {} } } }"));
     assert_eq!(read(&both).unwrap().len(), 1);
 }
@@ -228,7 +228,10 @@ fn a_cycle_names_its_path_and_its_place() {
 }
 
 #[test]
-fn a_server_takes_no_workflow() {
-    let errors = crate::job_file::read_all(WHOLE, &Namespace::default()).unwrap_err();
-    assert_eq!((errors[0].kind, errors[0].field.as_str()), (crate::error::Kind::Invalid, "task.workflow"));
+fn a_workflow_that_was_read_can_be_put_back_unchanged() {
+    let mut drafts = crate::job_file::read_all(WHOLE, &Namespace::default()).unwrap();
+    let draft = drafts.pop().unwrap();
+    let told = crate::job_file::JobFile::of(&draft.namespace, &draft.name, &draft.definition);
+    let told = serde_json::to_string(&told).unwrap();
+    assert_eq!(crate::job_file::read_all(&told, &Namespace::default()), Ok(vec![draft]));
 }

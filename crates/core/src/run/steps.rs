@@ -1,0 +1,94 @@
+//! A run of a workflow, and the runs of its steps.
+//!
+//! A workflow has no attempts: it is `running` until its last step has ended. What became of each step is in rows of
+//! their own ([`crate::workflow::StepRecord`]), because the row of the workflow would grow with every step.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Cause, Reason, Run, State, What};
+use crate::Timestamp;
+use crate::ids::RunId;
+use crate::progress::Reported;
+
+/// The step of a workflow that a run executes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepOf {
+    /// The run of the workflow.
+    pub parent: RunId,
+    /// The index of the step in its workflow.
+    pub step: u32,
+    /// The name of the step; in a sub-workflow after the names of the steps around it: `settle/book`.
+    pub path: Arc<str>,
+    /// The index of the item. `None` means that the step has no `map`.
+    pub item: Option<u32>,
+}
+
+/// What the steps of a workflow came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StepsEnd {
+    Succeeded {
+        output: Box<str>,
+    },
+    Failed {
+        reason: Reason,
+        error: Box<str>,
+    },
+    /// It was cancelled, or its timeout was reached.
+    Stopped,
+}
+
+impl Run {
+    /// The parent, if it is a part of a split run or a step of a workflow.
+    pub fn parent(&self) -> Option<RunId> {
+        self.split_parent().or(self.step.as_ref().map(|step| step.parent))
+    }
+
+    /// The step of a workflow that it executes, unless it is only a part of its split run.
+    pub fn whole_step(&self) -> Option<&StepOf> {
+        self.step.as_deref().filter(|_| self.split_parent().is_none())
+    }
+
+    /// Whether it is a workflow whose steps have begun and not all ended.
+    pub fn has_open_steps(&self) -> bool {
+        matches!(self.state, State::Split { .. }) && self.children().is_empty()
+    }
+
+    /// Which child of its parent it is: the index of a part, or the name of a step with the index of its item.
+    pub fn place_in_parent(&self) -> Option<String> {
+        if self.split_parent().is_some() {
+            return Some(self.part().index.to_string());
+        }
+        let step = self.step.as_ref()?;
+        Some(match step.item {
+            Some(item) => format!("{}[{item}]", step.path),
+            None => step.path.as_ref().to_owned(),
+        })
+    }
+
+    pub(super) fn begin_steps(&mut self, now: Timestamp) -> (State, What) {
+        self.started_at = Some(now);
+        self.progress = Some(Box::new(Reported { percent: Some(0), ..Reported::new(now) }));
+        (State::Split { since: now, cancelling: None }, What::Split)
+    }
+
+    pub(super) fn end_steps(&mut self, cancelling: Option<Cause>, end: StepsEnd) -> (State, What) {
+        let state = match end {
+            StepsEnd::Succeeded { output } => {
+                self.output = output;
+                State::Succeeded
+            }
+            StepsEnd::Failed { reason, error } => {
+                (self.reason, self.error) = (Some(reason), error);
+                State::Failed
+            }
+            StepsEnd::Stopped => {
+                let cause = cancelling.unwrap_or(Cause::User);
+                self.reason = Some(Reason::Cancelled(cause));
+                if cause == Cause::Timeout { State::TimedOut } else { State::Cancelled }
+            }
+        };
+        (state, What::Ended)
+    }
+}

@@ -1,0 +1,133 @@
+//! What is recorded of the steps of a run: a row for each step that was decided, and one for each item of a `map`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Skip, State};
+use crate::Timestamp;
+use crate::ids::RunId;
+use crate::run::Status;
+
+/// The primary key of a step's row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StepKey {
+    /// The run of the workflow.
+    pub run: RunId,
+    /// The index of the step in its workflow.
+    pub step: u32,
+    /// The index of the item, in a step with `map`. `None` means the row of the step itself.
+    pub item: Option<u32>,
+}
+
+impl StepKey {
+    /// The number that stores write for the item: 0 is the step itself, and the items count from 1.
+    pub fn item_column(&self) -> u32 {
+        self.item.map_or(0, |item| item.saturating_add(1))
+    }
+
+    pub fn of_columns(run: RunId, step: u32, item: u32) -> StepKey {
+        StepKey { run, step, item: item.checked_sub(1) }
+    }
+}
+
+/// A step of a run, or one item of it. It is written when the step is decided, and again when it ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepRecord {
+    pub key: StepKey,
+    pub state: State,
+    /// The run that executes it. `None` means that the step waits, was skipped, or could not start.
+    pub child: Option<RunId>,
+    pub decided_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+    /// When a wait ends, or an approval counts as rejected. `None` means never.
+    pub until: Option<Timestamp>,
+    /// `None` means that the step has no `map`, or that this is an item of it.
+    pub items: Option<Items>,
+    pub reason: Option<StepReason>,
+    /// The output, if it is not too long for expressions.
+    pub output: Option<Arc<str>>,
+    pub error: Box<str>,
+}
+
+/// How many items a step with `map` has, and how many of them have ended when the step has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Items {
+    pub total: u32,
+    pub succeeded: u32,
+    pub failed: u32,
+}
+
+/// Why a step ended as it did, where its state alone does not say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StepReason {
+    Skipped(Skip),
+    /// How its run ended, if it did not succeed.
+    Ended(Status),
+    /// An expression of the step cannot be evaluated.
+    Expression,
+    /// Nobody approved it in time.
+    NotApproved,
+    /// The workflow was cancelled, or its timeout was reached, while it waited.
+    Stopped,
+    /// It succeeded, and its output is too long to be used in expressions.
+    OutputTooLong,
+}
+
+impl StepReason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StepReason::Skipped(Skip::Rule) => "skipped: rule",
+            StepReason::Skipped(Skip::When) => "skipped: when",
+            StepReason::Skipped(Skip::Stopped) => "skipped: stopped",
+            StepReason::Ended(status) => status.as_str(),
+            StepReason::Expression => "expression",
+            StepReason::NotApproved => "not approved in time",
+            StepReason::Stopped => "stopped",
+            StepReason::OutputTooLong => "output_too_long",
+        }
+    }
+}
+
+impl fmt::Display for StepReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl StepRecord {
+    /// A step that starts now.
+    pub fn active(key: StepKey, now: Timestamp) -> StepRecord {
+        StepRecord {
+            key,
+            state: State::Active,
+            child: None,
+            decided_at: now,
+            ended_at: None,
+            until: None,
+            items: None,
+            reason: None,
+            output: None,
+            error: Box::default(),
+        }
+    }
+
+    /// A step that is skipped now.
+    pub fn skipped(key: StepKey, skip: Skip, now: Timestamp) -> StepRecord {
+        let reason = Some(StepReason::Skipped(skip));
+        StepRecord { state: State::Skipped, ended_at: Some(now), reason, ..StepRecord::active(key, now) }
+    }
+
+    /// A step that cannot start, because an expression of it cannot be evaluated.
+    pub fn broken(key: StepKey, error: &str, now: Timestamp) -> StepRecord {
+        let mut record = StepRecord::active(key, now);
+        record.end(State::Failed, Some(StepReason::Expression), now);
+        record.error = error.into();
+        record
+    }
+
+    pub fn end(&mut self, state: State, reason: Option<StepReason>, now: Timestamp) {
+        (self.state, self.reason, self.ended_at) = (state, reason, Some(now));
+    }
+}

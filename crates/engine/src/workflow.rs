@@ -1,0 +1,239 @@
+//! Executes workflows: decides which steps start, and ends the workflow with its last step.
+//!
+//! A workflow needs no slot: its run is `running` while its steps have runs of their own, in the same shard. The end of a
+//! step, what it decides and the runs that it lets start are one batch. Every decision is a row
+//! ([`punctual_core::workflow::StepRecord`]), so a shard that is loaded again knows all of them and decides the rest.
+//!
+//! The surprise: an end only marks its workflow as due. [`Shard::advance_workflows`] decides when the event at hand has
+//! been applied, so that a chain of steps that end at once needs no stack.
+//!
+//! overlap ──ready──▶ workflow ──runs of steps──▶ assign … settle ──ended──▶ workflow
+
+mod flow;
+mod restore;
+mod start;
+mod stop;
+mod values;
+
+use std::sync::Arc;
+
+use punctual_core::cut::keep_end;
+use punctual_core::ids::RunId;
+use punctual_core::limits::{EARLIER_ERROR_BYTES_MAX, ERROR_BYTES_MAX};
+use punctual_core::planted::{Fault, is_planted};
+use punctual_core::run::{Event, Reason, Run, Status, StepsEnd};
+use punctual_core::template::Value;
+use punctual_core::workflow::{Decision, End, Graph, Output, State, StepKey, StepReason, StepRecord, Work};
+
+use crate::Shard;
+use crate::event::Context;
+use crate::family::NEXT_BATCH;
+use crate::memory::Stored;
+
+pub(crate) use flow::Flow;
+
+impl Shard {
+    /// Starts a ready workflow.
+    pub(crate) fn begin_steps(&mut self, run: RunId, cx: &mut Context<'_>) {
+        if self.is_batch_full() {
+            return self.split_after(run, NEXT_BATCH, cx);
+        }
+        let Some(workflow) = self.runs.get(&run).and_then(|live| live.definition.workflow()) else { return };
+        let graph = Graph::of(workflow).expect("a workflow is checked before it is stored");
+        if self.transition(run, Event::StepsBegun, cx) {
+            self.flows.insert(run, Flow::new(graph));
+            self.due_flows.insert(run);
+        }
+    }
+
+    /// Decides and starts steps of every workflow of which a step has ended.
+    pub(crate) fn advance_workflows(&mut self, cx: &mut Context<'_>) {
+        while let Some(run) = self.due_flows.pop_first() {
+            self.decide_steps(run, cx);
+            self.start_steps(run, cx);
+            self.end_with_last_step(run, cx);
+        }
+    }
+
+    /// The rest of a fan-out starts with the next batch.
+    pub(crate) fn continue_fan_out(&mut self, run: RunId) {
+        if let Some(flow) = self.flows.get_mut(&run) {
+            flow.is_waiting_for_batch = false;
+            self.due_flows.insert(run);
+        }
+    }
+
+    fn decide_steps(&mut self, run: RunId, cx: &Context<'_>) {
+        let Some(mut flow) = self.flows.remove(&run) else { return };
+        let decided = self.decided(run, &mut flow);
+        self.flows.insert(run, flow);
+        for (step, decision) in decided {
+            let key = StepKey { run, step: number(step), item: None };
+            let record = match decision {
+                Decision::Start => {
+                    if let Some(flow) = self.flows.get_mut(&run) {
+                        flow.to_start.push_back(key.step);
+                    }
+                    continue;
+                }
+                Decision::Skip(skip) => StepRecord::skipped(key, skip, cx.now),
+                Decision::Fail(message) => StepRecord::broken(key, &message, cx.now),
+                Decision::Wait | Decision::Done => continue,
+            };
+            self.write_step(record);
+        }
+    }
+
+    /// Keeps a row in memory and writes it with the next batch.
+    fn write_step(&mut self, record: StepRecord) {
+        let (key, record) = (record.key, Arc::new(record));
+        let Some(flow) = self.flows.get_mut(&key.run) else { return };
+        if is_planted(Fault::StepEndIsNotWritten) && record.state == State::Succeeded {
+            flow.rows.insert((key.step, key.item), record);
+            return;
+        }
+        let is_known = flow.rows.insert((key.step, key.item), Arc::clone(&record)).is_some();
+        let stored = if is_known { Stored::Yes } else { Stored::No };
+        let (row, _) = self.dirty.steps.entry(key).or_insert_with(|| (Arc::clone(&record), stored));
+        *row = record;
+    }
+
+    /// The run of a step has ended.
+    pub(crate) fn step_run_ended(&mut self, child: &Run, cx: &mut Context<'_>) {
+        let Some(step) = child.whole_step() else { return };
+        let key = StepKey { run: step.parent, step: step.step, item: step.item };
+        let output = match self.flows.get_mut(&step.parent) {
+            Some(flow) => flow.keep_output(&child.output),
+            None => return,
+        };
+        let (now, has_succeeded) = (cx.now, child.status() == Status::Succeeded);
+        self.end_step(key, cx, |record| {
+            if has_succeeded {
+                let reason = (output == Output::TooLong).then_some(StepReason::OutputTooLong);
+                record.end(State::Succeeded, reason, now);
+            } else {
+                record.end(State::Failed, Some(StepReason::Ended(child.status())), now);
+                record.error = error_of(child).into();
+            }
+            if let Output::Text(text) = output {
+                record.output = Some(text.into());
+            }
+        });
+    }
+
+    /// Ends a step, or an item of it, that has started and not ended.
+    fn end_step(&mut self, key: StepKey, cx: &Context<'_>, end: impl FnOnce(&mut StepRecord)) {
+        let Some(flow) = self.flows.get(&key.run) else { return };
+        let row = flow.rows.get(&(key.step, key.item)).filter(|row| row.state == State::Active);
+        let Some(mut record) = row.map(|row| (**row).clone()) else { return };
+        if let Some(until) = record.until {
+            self.step_timers.remove(&(until, key));
+        }
+        end(&mut record);
+        let state = record.state;
+        self.write_step(record);
+        self.count_end(key, state, cx);
+    }
+
+    /// Takes the end of a step, or of an item of it, into account.
+    fn count_end(&mut self, key: StepKey, state: State, cx: &Context<'_>) {
+        let Some(flow) = self.flows.get_mut(&key.run) else { return };
+        self.due_flows.insert(key.run);
+        let Some(item) = key.item else {
+            flow.step_ended(key.step, state);
+            return self.note_percent(key.run, cx);
+        };
+        if flow.item_ended(key.step, item, state) {
+            self.end_map(key, cx);
+        }
+    }
+
+    /// All items of a step with `map` have ended.
+    fn end_map(&mut self, of: StepKey, cx: &Context<'_>) {
+        let Some(flow) = self.flows.get_mut(&of.run) else { return };
+        let Some(result) = flow.map_result(of.step) else { return };
+        self.end_step(StepKey { item: None, ..of }, cx, |record| {
+            record.end(result.state, result.reason, cx.now);
+            (record.items, record.output, record.error) = (Some(result.items), result.output, result.error);
+        });
+    }
+
+    /// Shows how many steps have ended. The row of the workflow is written only when the percentage changes.
+    fn note_percent(&mut self, run: RunId, cx: &Context<'_>) {
+        let Some(percent) = self.flows.get(&run).map(Flow::percent) else { return };
+        let Some(live) = self.runs.get_mut(&run).filter(|live| live.run.percent() != Some(percent)) else {
+            return;
+        };
+        if let Some(reported) = Arc::make_mut(&mut live.run).progress.as_deref_mut() {
+            (reported.percent, reported.at) = (Some(percent), cx.now);
+            self.dirty.runs.insert(run);
+        }
+    }
+
+    fn end_with_last_step(&mut self, run: RunId, cx: &mut Context<'_>) {
+        let Some(end) = self.flows.get(&run).and_then(|flow| flow.progress.end()) else { return };
+        let end = match end {
+            End::Stopped => StepsEnd::Stopped,
+            End::Failed(_) if is_planted(Fault::WorkflowHidesFailure) => self.succeeded_with(run),
+            End::Failed(step) => self.failed_with(run, step),
+            End::Succeeded => self.succeeded_with(run),
+        };
+        self.flows.remove(&run);
+        self.transition(run, Event::StepsEnded(end), cx);
+    }
+
+    fn failed_with(&self, run: RunId, first: usize) -> StepsEnd {
+        let (live, flow) = (self.runs.get(&run), self.flows.get(&run));
+        let step = live.and_then(|live| live.definition.workflow()?.step(first));
+        let (Some(step), Some(flow)) = (step, flow) else { return StepsEnd::Stopped };
+        let states = flow.progress.states();
+        let failed = states.iter().filter(|state| **state == State::Failed).count();
+        let error = flow.rows.get(&(number(first), None)).map_or("", |row| &row.error);
+        let error = format!("step `{}`: {error}", step.name);
+        let (failed, total) = (number(failed), number(states.len()));
+        let reason = Reason::Steps { failed, total, first: step.name.clone() };
+        StepsEnd::Failed { reason, error: keep_end(&error, ERROR_BYTES_MAX).into() }
+    }
+
+    fn succeeded_with(&self, run: RunId) -> StepsEnd {
+        match self.output_of(run) {
+            Ok(None) => StepsEnd::Succeeded { output: Box::default() },
+            Ok(Some(Value::Text(text))) => StepsEnd::Succeeded { output: text.as_ref().into() },
+            Ok(Some(value)) => StepsEnd::Succeeded { output: value.to_json().to_string().into() },
+            Err(error) => {
+                let error = keep_end(&error, ERROR_BYTES_MAX).into();
+                StepsEnd::Failed { reason: Reason::WorkflowOutput, error }
+            }
+        }
+    }
+
+    /// A wait is over, or an approval was not given in time.
+    pub(crate) fn step_is_due(&mut self, key: StepKey, cx: &mut Context<'_>) {
+        let live = self.runs.get(&key.run);
+        let step = live.and_then(|live| live.definition.workflow()?.step(index(key.step)));
+        let Some(step) = step else { return };
+        let (state, reason) = match &step.work {
+            Work::Approve(_) => (State::Failed, Some(StepReason::NotApproved)),
+            _ => (State::Succeeded, None),
+        };
+        self.end_step(key, cx, |record| {
+            record.end(state, reason, cx.now);
+            record.error = reason.map_or_else(Box::default, |reason| reason.as_str().into());
+        });
+    }
+}
+
+/// Why a run did not succeed, in few bytes: a workflow may have many steps.
+fn error_of(run: &Run) -> String {
+    let reason = || run.reason.as_ref().map_or_else(|| run.status().to_string(), ToString::to_string);
+    let error = if run.error.is_empty() { reason() } else { run.error.as_ref().to_owned() };
+    keep_end(&error, EARLIER_ERROR_BYTES_MAX).into_owned()
+}
+
+fn number(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
+}
+
+fn index(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,268 @@
+//! Workflows: a plain model of the graph, checked with every commit.
+//!
+//! A step is decided once, after all that it needs has ended, and by its rule. It has one run, or one for each item. Its
+//! end is written with the end of its run. The end of the workflow follows from its steps.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use punctual_core::change::{Batch, Change, Row};
+use punctual_core::ids::RunId;
+use punctual_core::job::Definition;
+use punctual_core::run::{Run, Status};
+use punctual_core::workflow::{Graph, Rule, Skip, State, StepKey, StepReason, StepRecord};
+use rustc_hash::FxHashMap;
+
+use super::jobs::Jobs;
+use super::runs::Runs;
+use super::{Seen, Verdict};
+
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    workflows: FxHashMap<RunId, Workflow>,
+    /// The run of each step and item.
+    runs: FxHashMap<StepKey, RunId>,
+}
+
+#[derive(Debug)]
+struct Workflow {
+    definition: Arc<Definition>,
+    graph: Graph,
+    rows: BTreeMap<(u32, Option<u32>), Arc<StepRecord>>,
+}
+
+impl Steps {
+    pub(super) fn landed(
+        &mut self,
+        batch: &Batch,
+        born: &[Arc<Run>],
+        (jobs, runs): (&Jobs, &Runs),
+        seen: &mut Seen,
+    ) -> Verdict {
+        for run in born {
+            self.begun(run, jobs, seen)?;
+        }
+        let mut written = Vec::new();
+        for (_, change) in batch.changes.iter() {
+            match change {
+                Change::Insert(Row::Step(step)) => written.push((step, true)),
+                Change::Update(Row::Step(step)) => written.push((step, false)),
+                _ => {}
+            }
+        }
+        for (step, is_new) in &written {
+            self.write(step, *is_new)?;
+        }
+        // After all rows are known: what a step needs may have ended in the same batch.
+        for (step, is_new) in written {
+            if is_new {
+                self.decided(step, runs, seen)?;
+            }
+            self.counted(step, runs)?;
+        }
+        for run in born {
+            self.has_row(run)?;
+        }
+        let ended = batch.changes.iter().filter_map(|(_, change)| match change {
+            Change::Insert(Row::History(run)) => Some(run),
+            _ => None,
+        });
+        // The newest first: a workflow may end in one batch with its steps, and is forgotten then.
+        let ended: Vec<&Arc<Run>> = ended.collect();
+        ended.into_iter().rev().try_for_each(|run| self.ended(run, seen))
+    }
+
+    /// Takes a new run into account, if it is a workflow or the run of a step.
+    fn begun(&mut self, run: &Arc<Run>, jobs: &Jobs, seen: &mut Seen) -> Verdict {
+        if let Some(of) = run.whole_step() {
+            let key = StepKey { run: of.parent, step: of.step, item: of.item };
+            if let Some(first) = self.runs.insert(key, run.id) {
+                return Err(format!("steps: {} has the runs {first} and {}", place(key), run.id));
+            }
+            seen.step_runs += 1;
+        }
+        let Some(of_origin) = jobs.definition_of(run) else { return Ok(()) };
+        let definition = match (&run.step, run.job()) {
+            (Some(of), Some(_)) => {
+                of_origin.of_step(&of.path).ok_or("steps: a run of a step that is not defined")?
+            }
+            _ => of_origin.clone(),
+        };
+        let Some(graph) =
+            definition.workflow().map(Graph::of).transpose().map_err(|error| error.to_string())?
+        else {
+            return Ok(());
+        };
+        let workflow = Workflow { definition: Arc::new(definition), graph, rows: BTreeMap::new() };
+        self.workflows.insert(run.id, workflow);
+        Ok(())
+    }
+
+    fn write(&mut self, step: &Arc<StepRecord>, is_new: bool) -> Verdict {
+        let key = step.key;
+        let Some(workflow) = self.workflows.get_mut(&key.run) else {
+            return Err(format!("steps: {} belongs to no workflow", place(key)));
+        };
+        let before = workflow.rows.insert((key.step, key.item), Arc::clone(step));
+        match before {
+            Some(_) if is_new => Err(format!("steps: {} was decided twice", place(key))),
+            Some(before) if before.state.has_ended() || before.child != step.child => {
+                Err(format!("steps: {} was {:?} and changed again", place(key), before.state))
+            }
+            None if !is_new => Err(format!("steps: {} was updated before it was decided", place(key))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks why a step was decided.
+    fn decided(&self, step: &StepRecord, runs: &Runs, seen: &mut Seen) -> Verdict {
+        let (key, workflow) = (step.key, &self.workflows[&step.key.run]);
+        if key.item.is_some() {
+            return Ok(());
+        }
+        seen.steps_decided += 1;
+        let refuse = |what: &str| Err(format!("steps: {} {what}", place(key)));
+        let is_stopping = runs.get(key.run).is_some_and(|run| is_stopped(run));
+        let index = key.step as usize;
+        let is_finally = workflow.graph.is_finally(index);
+        if step.reason == Some(StepReason::Skipped(Skip::Stopped)) {
+            return match (is_stopping, is_finally) {
+                (false, _) => refuse("was skipped as stopped, and nobody stopped its workflow"),
+                (_, true) => refuse("belongs to `finally` and was skipped"),
+                _ => Ok(()),
+            };
+        }
+        let node = &workflow.graph.nodes()[index];
+        let state = |step: usize| workflow.state(step);
+        if let Some(open) = node.needs.iter().find(|needed| !state(**needed).has_ended()) {
+            return refuse(&format!("was decided before step {open}, which it needs, had ended"));
+        }
+        if is_finally && (0..workflow.graph.steps()).any(|step| !state(step).has_ended()) {
+            return refuse("belongs to `finally` and was decided before all steps had ended");
+        }
+        if is_stopping
+            && !is_finally
+            && step.state == State::Active
+            && step.decided_at > stopped_at(runs, key.run)
+        {
+            return refuse("started after its workflow was stopped");
+        }
+        let ends: Vec<State> = node.needs.iter().map(|needed| state(*needed)).collect();
+        let is_against_rule = step.reason == Some(StepReason::Skipped(Skip::Rule));
+        if holds(node.rule, &ends) == is_against_rule {
+            return refuse(&format!("has the rule {:?} and was decided after {ends:?}", node.rule));
+        }
+        Ok(())
+    }
+
+    /// Checks the items of a step with `map`.
+    fn counted(&self, step: &StepRecord, runs: &Runs) -> Verdict {
+        let (key, workflow) = (step.key, &self.workflows[&step.key.run]);
+        let refuse = |what: String| Err(format!("steps: {} {what}", place(key)));
+        let map = workflow.definition.workflow().and_then(|it| it.step(key.step as usize)?.map.as_ref());
+        let Some(map) = map else { return Ok(()) };
+        let items: Vec<State> = workflow.items(key.step).map(|row| row.state).collect();
+        let active = items.iter().filter(|state| **state == State::Active).count();
+        if map.parallel.is_some_and(|parallel| active > parallel as usize) {
+            return refuse(format!("executes {active} items at once, at most {:?}", map.parallel));
+        }
+        let is_stopping = runs.get(key.run).is_some_and(|run| is_stopped(run));
+        if key.item.is_some() || !step.state.has_ended() {
+            return Ok(());
+        }
+        let Some(told) = step.items else { return Ok(()) };
+        if items.len() != told.total as usize && !is_stopping {
+            return refuse(format!("ended after {} of {} items", items.len(), told.total));
+        }
+        let succeeded = items.iter().filter(|state| **state == State::Succeeded).count();
+        if succeeded != told.succeeded as usize
+            || (step.state == State::Succeeded) != (succeeded == told.total as usize)
+        {
+            return refuse(format!("is {:?} and tells {told:?} of {items:?}", step.state));
+        }
+        Ok(())
+    }
+
+    /// The run of a step is in the row of the step.
+    fn has_row(&self, run: &Run) -> Verdict {
+        let Some(of) = run.whole_step() else { return Ok(()) };
+        let row = self.workflows.get(&of.parent).and_then(|workflow| workflow.rows.get(&(of.step, of.item)));
+        if row.is_some_and(|row| row.child == Some(run.id)) {
+            return Ok(());
+        }
+        Err(format!("steps: run {} executes a step, and its row names {row:?}", run.id))
+    }
+
+    /// A run has ended: its step has ended too, or all its steps have.
+    fn ended(&mut self, run: &Run, seen: &mut Seen) -> Verdict {
+        if let Some(of) = run.whole_step() {
+            let row =
+                self.workflows.get(&of.parent).and_then(|workflow| workflow.rows.get(&(of.step, of.item)));
+            let expected = if run.status() == Status::Succeeded { State::Succeeded } else { State::Failed };
+            if row.map(|row| row.state) != Some(expected) {
+                return Err(format!("steps: run {} is {} and its step is {row:?}", run.id, run.status()));
+            }
+        }
+        let Some(workflow) = self.workflows.remove(&run.id) else { return Ok(()) };
+        if run.started_at.is_none() {
+            return Ok(());
+        }
+        seen.workflows += 1;
+        let states: Vec<State> = (0..workflow.graph.nodes().len()).map(|step| workflow.state(step)).collect();
+        if let Some(open) = states.iter().position(|state| !state.has_ended()) {
+            return Err(format!("steps: workflow {} has ended before its step {open}", run.id));
+        }
+        let has_failed = states.contains(&State::Failed);
+        let expected: &[Status] = match (is_stopped(run), has_failed) {
+            (true, _) => &[Status::Cancelled, Status::TimedOut],
+            (false, true) => &[Status::Failed],
+            (false, false) => &[Status::Succeeded],
+        };
+        if expected.contains(&run.status()) {
+            return Ok(());
+        }
+        Err(format!("steps: workflow {} is {} after {states:?}", run.id, run.status()))
+    }
+}
+
+impl Workflow {
+    fn state(&self, step: usize) -> State {
+        let key = u32::try_from(step).unwrap_or(u32::MAX);
+        self.rows.get(&(key, None)).map_or(State::Open, |row| row.state)
+    }
+
+    fn items(&self, step: u32) -> impl Iterator<Item = &Arc<StepRecord>> {
+        self.rows.range((step, Some(0))..=(step, Some(u32::MAX))).map(|(_, row)| row)
+    }
+}
+
+fn is_stopped(run: &Run) -> bool {
+    use punctual_core::run::What;
+    run.entries.iter().any(|entry| entry.what == What::CancelAsked)
+}
+
+/// When a workflow was stopped.
+fn stopped_at(runs: &Runs, run: RunId) -> punctual_core::Timestamp {
+    use punctual_core::run::What;
+    let entries = runs.get(run).map_or(&[][..], |run| &run.entries);
+    let stopped = entries.iter().find(|entry| entry.what == What::CancelAsked);
+    stopped.map_or(punctual_core::Timestamp::MIN, |entry| entry.at)
+}
+
+fn holds(rule: Rule, ends: &[State]) -> bool {
+    let count = |state: State| ends.iter().filter(|end| **end == state).count();
+    match rule {
+        Rule::AllSucceeded => count(State::Succeeded) == ends.len(),
+        Rule::AnySucceeded => count(State::Succeeded) > 0,
+        Rule::AllDone => true,
+        Rule::AnyFailed => count(State::Failed) > 0,
+        Rule::NoneFailed => count(State::Failed) == 0,
+    }
+}
+
+fn place(key: StepKey) -> String {
+    match key.item {
+        Some(item) => format!("item {item} of step {} of run {}", key.step, key.run),
+        None => format!("step {} of run {}", key.step, key.run),
+    }
+}

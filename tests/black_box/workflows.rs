@@ -1,0 +1,159 @@
+//! Workflows in a real process (R78 to R81; P15).
+
+use std::fs;
+
+use punctual_tests::api::RUNS;
+use punctual_tests::history::has_ended;
+use punctual_tests::wait::{self, SOON};
+use punctual_tests::{Export, Node, Scene};
+use punctual_verify::Options;
+use serde_json::{Value, json};
+
+fn node(scene: &Scene) -> Node {
+    let mut node = scene.node().with_env("PUNCTUAL_SLOTS", "4").with_env("PUNCTUAL_DURABILITY", "relaxed");
+    node.start();
+    node
+}
+
+/// Starts a job whose task is this workflow, and returns the id of its run.
+fn start(node: &Node, workflow: &Value) -> String {
+    let job = json!({ "schedule": { "manual": true }, "task": { "workflow": workflow } });
+    node.api().put_job("flow", &job);
+    node.api().start_job("flow")["id"].as_str().expect("a run has an id").to_owned()
+}
+
+#[track_caller]
+fn ended(node: &Node, run: &str) -> Value {
+    wait::until("the workflow ends", SOON, || Some(node.api().run(run)).filter(has_ended))
+}
+
+/// The runs of the steps, by the name of the step.
+fn steps(node: &Node, run: &str) -> Vec<(String, String)> {
+    let page = node.api().get(&format!("{RUNS}?parent={run}")).expect("the node answers").ok();
+    let runs = page["items"].as_array().expect("a page has items").iter();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut steps: Vec<_> = runs.map(|run| (text(&run["step"]), text(&run["state"]))).collect();
+    steps.sort();
+    steps
+}
+
+fn verify(scene: &Scene, node: &Node) {
+    let options = Options { may_be_empty: true, still: true, ..Options::default() };
+    Export::of(node).verify(scene, node, &options);
+}
+
+#[test]
+fn a_diamond_runs_in_order_and_its_branches_overlap() {
+    let scene = Scene::new();
+    let node = node(&scene);
+    let folder = scene.path("");
+    // Each branch waits until the other one is under way.
+    let branch = |own: &str, other: &str| {
+        let script = format!(
+            "test -e top || exit 1; touch {own}; until test -e {other}; do sleep 0.02; done; echo {own} of $1"
+        );
+        let command = json!(["sh", "-c", script, "sh", "{{ steps.top.output.day }}"]);
+        json!({ "needs": ["top"], "task": { "process": { "command": command, "dir": folder } } })
+    };
+    let top = "touch top; echo '{\"day\": \"monday\"}'";
+    let workflow = json!({
+        "steps": {
+            "join": { "needs": ["left", "right"], "task": { "process": {
+                "command": ["echo", "-n", "{{ steps.left.output | trim }}, {{ steps.right.output | trim }}"] } } },
+            "left": branch("left", "right"),
+            "right": branch("right", "left"),
+            "top": { "task": { "process": { "command": ["sh", "-c", top], "dir": folder } } },
+        },
+        "output": "steps.join.output",
+    });
+    let run = start(&node, &workflow);
+    let whole = ended(&node, &run);
+    assert_eq!(whole["state"], "succeeded", "{whole:#}");
+    assert_eq!((&whole["output"], &whole["attempt"]), (&json!("left of monday, right of monday"), &json!(0)));
+    let told: Vec<_> = steps(&node, &run).into_iter().map(|(step, _)| step).collect();
+    assert_eq!(told, ["join", "left", "right", "top"]);
+    let shown = node.api().get("/api/v1/namespaces/default/jobs/flow").expect("the node answers").ok();
+    assert_eq!(shown["task"]["workflow"]["steps"]["join"]["needs"], json!(["left", "right"]));
+    verify(&scene, &node);
+}
+
+#[test]
+fn a_failing_step_runs_the_failure_branch_and_finally() {
+    let scene = Scene::new();
+    let node = node(&scene);
+    let workflow = json!({
+        "steps": {
+            "load": { "task": { "shell": "echo no disk >&2; exit 3" }, "retry": { "attempts": 2, "delay": "10ms" } },
+            "settle": { "needs": ["load"], "task": { "noop": {} } },
+            "alarm": { "needs": ["load"], "rule": "any_failed", "task": { "noop": {} } },
+            "calm": { "needs": ["load"], "when": "steps.load.failed == 0", "rule": "all_done", "task": { "noop": {} } },
+        },
+        "finally": { "clean": { "task": { "shell": format!("touch {}", scene.path("cleaned").display()) } } },
+    });
+    let run = start(&node, &workflow);
+    let whole = ended(&node, &run);
+    assert_eq!(whole["state"], "failed", "{whole:#}");
+    assert_eq!(whole["reason"], "1 of 5 steps failed, the first of them is `load`");
+    assert!(whole["error"].as_str().unwrap_or_default().starts_with("step `load`: "), "{whole:#}");
+    let expected = [("alarm", "succeeded"), ("clean", "succeeded"), ("load", "failed")];
+    assert_eq!(steps(&node, &run), expected.map(|(step, state)| (step.to_owned(), state.to_owned())));
+    assert!(fs::exists(scene.path("cleaned")).unwrap_or(false));
+    verify(&scene, &node);
+}
+
+#[test]
+fn a_map_goes_on_where_it_was_when_its_node_is_killed() {
+    let scene = Scene::new();
+    let mut node = node(&scene);
+    let gate = scene.path("gate");
+    let script = format!("until test -e {}; do sleep 0.02; done; echo \"{{\\\"n\\\": $1}}\"", gate.display());
+    let workflow = json!({
+        "steps": {
+            "list": { "task": { "shell": "echo '[3, 1, 4, 1, 5, 9, 2]'" } },
+            "each": {
+                "needs": ["list"], "map": "steps.list.output", "parallel": 3,
+                "task": { "process": { "command": ["sh", "-c", script, "sh", "{{ item * 10 + index }}"] } },
+            },
+            "rest": { "needs": ["each"], "wait": { "for": "50ms" } },
+        },
+        "output": "steps.each.output",
+    });
+    let run = start(&node, &workflow);
+    wait::until_so("three items are under way", SOON, || {
+        steps(&node, &run)
+            .iter()
+            .filter(|(step, state)| step.starts_with("each[") && state == "running")
+            .count()
+            == 3
+    });
+    node.kill();
+    fs::write(&gate, "").expect("a file of the scene can be written");
+    node.start();
+    let whole = ended(&node, &run);
+    assert_eq!(whole["state"], "succeeded", "{whole:#}");
+    let outputs: Value = serde_json::from_str(whole["output"].as_str().unwrap_or_default()).expect("JSON");
+    let numbers = [30, 11, 42, 13, 54, 95, 26].map(|n| json!({ "n": n }));
+    assert_eq!(outputs, json!(numbers));
+    assert_eq!(steps(&node, &run).len(), 8);
+    verify(&scene, &node);
+}
+
+#[test]
+fn a_cancelled_workflow_stops_its_steps_and_cleans_up() {
+    let scene = Scene::new();
+    let node = node(&scene);
+    let workflow = json!({
+        "steps": { "long": { "task": { "shell": "sleep 600" } }, "never": { "needs": ["long"], "task": { "noop": {} } } },
+        "finally": { "clean": { "task": { "noop": {} } } },
+    });
+    let run = start(&node, &workflow);
+    wait::until_so("the step is under way", SOON, || {
+        steps(&node, &run) == [("long".to_owned(), "running".to_owned())]
+    });
+    node.api().post(&format!("{RUNS}/{run}/cancel"), &json!({})).expect("the node answers").ok();
+    let whole = ended(&node, &run);
+    assert_eq!(whole["state"], "cancelled", "{whole:#}");
+    let expected = [("clean", "succeeded"), ("long", "cancelled")];
+    assert_eq!(steps(&node, &run), expected.map(|(step, state)| (step.to_owned(), state.to_owned())));
+    verify(&scene, &node);
+}
