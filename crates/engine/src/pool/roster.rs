@@ -243,7 +243,11 @@ impl Roster {
         if total > u64::from(slots) + known.credits.used + known.credits.gave_back {
             return Err(format!("lent.total: {total} slots of a worker that has {slots}"));
         }
-        known.credits.lent = known.credits.lent.max(total);
+        if total > known.credits.lent {
+            known.credits.lent = total;
+            // A draining worker lends nothing: what said that it drains was late, or has been taken back since.
+            self.changes += u64::from(std::mem::take(&mut known.draining));
+        }
         Ok(())
     }
 

@@ -204,6 +204,20 @@ fn what_is_recalled_is_given_back_as_far_as_it_is_unused() {
 }
 
 #[test]
+fn a_loan_shows_that_a_worker_drains_no_longer() {
+    let mut roster = lent("a", 1);
+    let say = |roster: &mut Roster, report| drop(roster.hear(&worker("a"), &report, LEASE, at(1)));
+    roster.take(&worker("a"), RunId(1), Token(1));
+    say(&mut roster, Report::Draining { on: true });
+    say(&mut roster, Report::Draining { on: false });
+    say(&mut roster, Report::Draining { on: true });
+    say(&mut roster, Report::Lent { total: 1 });
+    assert_eq!(roster.free(), 0, "an old loan shows nothing");
+    say(&mut roster, Report::Lent { total: 2 });
+    assert_eq!(roster.free(), 1, "the first report was repeated late");
+}
+
+#[test]
 fn a_worker_is_told_once_that_runs_wait() {
     let mut roster = lent("a", 1);
     assert_eq!(roster.tell_waiting(|_, _| (Some(5), 3)), [], "it has lent us what we need");
