@@ -34,6 +34,18 @@ impl Progress {
         Progress { percent: Some(percent), ..Progress::default() }
     }
 
+    /// Whether it has only what people look at, so that a newer one replaces it.
+    pub fn is_for_show(&self) -> bool {
+        let Progress { percent: _, message: _, checkpoint, seq, rebalance, params } = self;
+        checkpoint.is_none() && seq.is_none() && params.is_none() && !rebalance
+    }
+
+    /// Takes over what a newer report for show gives.
+    pub fn follow(&mut self, newer: Progress) {
+        self.percent = newer.percent.or(self.percent);
+        self.message = newer.message.or(self.message.take());
+    }
+
     pub fn check(&self) -> Result<(), Invalid> {
         if self.percent.is_none()
             && self.message.is_none()

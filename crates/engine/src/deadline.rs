@@ -7,7 +7,7 @@ use punctual_core::ids::{RunId, Token};
 /// How long a start or a progress may stay unwritten when no other change causes a commit.
 pub(crate) const LAZY_MAX: Duration = Duration::from_secs(1);
 /// When it causes a commit of its own: a little before, so that it is stored in time.
-pub(crate) const LAZY_DUE: Duration = Duration::from_millis(980);
+pub(crate) const LAZY_DUE: Duration = Duration::from_millis(960);
 
 /// A timer of the wheel, in elapsed time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -170,7 +170,7 @@ fn a_progress_is_written_after_a_second_at_the_latest() {
     for percent in [10, 20, 100, 250] {
         rig.tell(Report::Progress { run, token, progress: Progress::percent(percent) });
     }
-    rig.advance("979ms");
+    rig.advance("959ms");
     assert_eq!(rig.run(run).progress, None);
     check(&mut rig, |rig| rig.advance("1ms"), &["update run running"]);
     assert_eq!(rig.run(run).percent(), Some(100), "the newest, and never more than all");
@@ -189,7 +189,7 @@ fn a_progress_after_a_batch_has_a_second_of_its_own() {
     check(&mut rig, |rig| rig.submit(manual()), &["update run running", "insert run running"]);
     report(&mut rig, 20);
     let batches = rig.batches.len();
-    rig.advance("979ms");
+    rig.advance("959ms");
     assert_eq!(rig.batches.len(), batches, "the deadline of the first report is over, and causes no batch");
     check(&mut rig, |rig| rig.advance("1ms"), &["update run running"]);
     assert_eq!(rig.run(run).percent(), Some(20));

@@ -77,7 +77,7 @@ fn a_durable_report_is_answered_when_it_is_stored() {
     let batches = rig.batches.len();
     let second = rig.begin(told(run, token, at_row(2), true));
     let third = rig.begin(told(run, token, at_row(3), true));
-    rig.advance("979ms");
+    rig.advance("959ms");
     assert_eq!((rig.answer(second), rig.batches.len()), (None, batches));
     rig.advance("1ms");
     assert_eq!((rig.answer(second), rig.answer(third)), (Some(Ok(Answer::Noted)), Some(Ok(Answer::Noted))));

@@ -20,12 +20,13 @@ mod nodes;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use punctual_core::attempt::{Assignment, End, Order, Outcome, Report};
 use punctual_core::ids::RunId;
 use punctual_core::planted::{Fault, is_planted};
+use punctual_core::progress::Progress;
 use punctual_core::task::Task;
 use punctual_core::worker::Kinds;
 use tracing::{debug, warn};
@@ -40,6 +41,8 @@ use nodes::Nodes;
 pub const HEARTBEAT: Duration = Duration::from_secs(5);
 /// Nodes may not ask for a shorter interval.
 const HEARTBEAT_MIN: Duration = Duration::from_millis(50);
+/// How long a report waits for those of other attempts.
+const GATHER: Duration = Duration::from_millis(20);
 /// How often leases and outcomes that wait for their output are looked at, while there are any.
 const PULSE: Duration = Duration::from_millis(100);
 /// How long an outcome waits for its output to be kept.
@@ -69,6 +72,10 @@ pub struct Driver {
     /// When a worker that is to end stops its attempts. `None` means that it is not to end.
     drain_until: Option<Duration>,
     is_stopping: bool,
+    /// What attempts reported and no node was told yet.
+    gathered: BTreeMap<Key, Progress>,
+    /// When they are sent.
+    send_at: Option<Duration>,
     outputs: Vec<Output>,
 }
 
@@ -89,6 +96,8 @@ impl Driver {
             yield_at: None,
             drain_until: None,
             is_stopping: false,
+            gathered: BTreeMap::new(),
+            send_at: None,
             outputs: Vec::new(),
         }
     }
@@ -123,12 +132,7 @@ impl Driver {
             }
             Input::Members { link, addresses } => self.outputs.extend(self.nodes.listed(link, addresses)),
             Input::Gone { link } => self.gone(link),
-            Input::Progress(report) => {
-                if let Report::Progress { run, token, .. } = &report {
-                    let owner = self.attempts.owner((*run, *token));
-                    self.tell(owner, report);
-                }
-            }
+            Input::Progress(report) => self.reported(report, now.elapsed),
             Input::Ended { run, outcome, stopped } => self.ended(run, outcome, stopped, now),
             Input::Printed(key) => self.attempts.printed(key),
             Input::OutputKept(key) => {
@@ -154,7 +158,8 @@ impl Driver {
     pub fn next_wake(&self) -> Option<Duration> {
         let beat = (!self.may_be_silent()).then_some(self.next_beat);
         let drained = self.drain_until.filter(|_| !self.is_stopping);
-        [beat, self.next_pulse, self.lender.next_wake(), drained, self.yield_at].into_iter().flatten().min()
+        let wakes = [beat, self.next_pulse, self.lender.next_wake(), drained, self.yield_at, self.send_at];
+        wakes.into_iter().flatten().min()
     }
 
     /// The node that an attempt belongs to.
@@ -319,7 +324,35 @@ impl Driver {
         self.outputs.push(Output::Execute { assignment, started_at: now.wall });
     }
 
+    /// A report that only shows progress waits a moment for those of other attempts, so that a node wakes up once for all.
+    fn reported(&mut self, report: Report, now: Duration) {
+        let Report::Progress { run, token, progress } = report else { return };
+        let key = (run, token);
+        if progress.is_for_show() {
+            self.gathered.entry(key).or_default().follow(progress);
+            self.send_at.get_or_insert(now + GATHER);
+        } else {
+            self.send_gathered_of(key);
+            self.tell_progress(key, progress);
+        }
+    }
+
+    fn send_gathered_of(&mut self, key: Key) {
+        if let Some(progress) = self.gathered.remove(&key) {
+            self.tell_progress(key, progress);
+        }
+    }
+
+    fn tell_progress(&mut self, (run, token): Key, progress: Progress) {
+        let owner = self.attempts.owner((run, token));
+        self.tell(owner, Report::Progress { run, token, progress });
+    }
+
     fn ended(&mut self, run: RunId, mut outcome: Outcome, stopped: Option<Stop>, now: Now) {
+        let reported = self.gathered.keys().find(|(of, _)| *of == run).copied();
+        if let Some(key) = reported {
+            self.send_gathered_of(key);
+        }
         // It did nothing wrong. Reported as failed, it would use up one of its attempts.
         if stopped.is_some_and(Stop::is_yield) {
             outcome.end = End::Yielded;
@@ -344,6 +377,12 @@ impl Driver {
         if self.yield_at.is_some_and(|at| at <= now) {
             self.yield_at = None;
             self.attempts.stop_all(Stop::Drained);
+        }
+        if self.send_at.is_some_and(|at| at <= now) {
+            self.send_at = None;
+            for (key, progress) in std::mem::take(&mut self.gathered) {
+                self.tell_progress(key, progress);
+            }
         }
         let beats = now >= self.next_beat && !self.may_be_silent();
         if beats {

@@ -428,3 +428,45 @@ fn a_worker_without_attempts_leaves_the_node_in_its_process_alone() {
     let late = driver.step(Input::Clock, now(3600));
     assert!(stopped(&late).is_empty(), "its node is never out of reach");
 }
+
+fn progress(run: i64, progress: Progress) -> Report {
+    Report::Progress { run: RunId(run), token: Token(1), progress }
+}
+
+fn reports(outputs: &[Output]) -> Vec<Report> {
+    let said = outputs.iter().filter_map(|output| match output {
+        Output::Say { report: report @ (Report::Progress { .. } | Report::Finished { .. }), .. } => {
+            Some(report)
+        }
+        _ => None,
+    });
+    said.cloned().collect()
+}
+
+#[test]
+fn reports_of_several_attempts_are_sent_together() {
+    let mut rig = Rig::new(3);
+    rig.assign(A, assignment(1, 1));
+    rig.assign(A, assignment(2, 1));
+    let half = Progress { message: Some("half".into()), ..Progress::default() };
+    for report in [progress(2, Progress::percent(10)), progress(1, Progress::percent(20)), progress(2, half)]
+    {
+        assert_eq!(reports(&rig.step(Input::Progress(report))), []);
+    }
+    assert_eq!(rig.driver.next_wake(), Some(rig.now + GATHER));
+    let both = Progress { message: Some("half".into()), ..Progress::percent(10) };
+    assert_eq!(reports(&rig.pass(GATHER)), [progress(1, Progress::percent(20)), progress(2, both)]);
+    assert_eq!(reports(&rig.pass(GATHER)), [], "once");
+}
+
+#[test]
+fn a_checkpoint_and_an_outcome_are_sent_at_once_after_earlier_reports() {
+    let mut rig = Rig::new(3);
+    rig.assign(A, assignment(1, 1));
+    let saved = Progress { checkpoint: Some("7".into()), ..Progress::default() };
+    rig.step(Input::Progress(progress(1, Progress::percent(10))));
+    let told = reports(&rig.step(Input::Progress(progress(1, saved.clone()))));
+    assert_eq!(told, [progress(1, Progress::percent(10)), progress(1, saved)]);
+    rig.step(Input::Progress(progress(1, Progress::percent(90))));
+    assert_eq!(reports(&rig.end(1)), [progress(1, Progress::percent(90)), finished(1, 1)]);
+}
