@@ -157,3 +157,47 @@ fn a_cancelled_workflow_stops_its_steps_and_cleans_up() {
     assert_eq!(steps(&node, &run), expected.map(|(step, state)| (step.to_owned(), state.to_owned())));
     verify(&scene, &node);
 }
+
+#[test]
+fn a_release_waits_for_its_approval_and_says_who_gave_it() {
+    let scene = Scene::new();
+    let node = node(&scene);
+    let workflow = json!({ "steps": {
+        "build": { "task": { "noop": {} } },
+        "release": { "needs": ["build"], "task": { "workflow": { "steps": {
+            "review": { "approve": { "within": "1h" } },
+            "ship": { "needs": ["review"], "task": { "noop": {} } },
+        } } } },
+        "tell": { "needs": ["release"], "wait": { "for": "1h" } },
+    } });
+    let run = start(&node, &workflow);
+    let graph = || node.api().get(&format!("{RUNS}/{run}/graph")).expect("the node answers").ok();
+    let state = |step: &str| {
+        let graph = graph();
+        let nodes = graph["nodes"].as_array().expect("a graph has nodes");
+        let found = nodes.iter().find(|node| node["step"] == step).cloned();
+        found.unwrap_or_else(|| panic!("no step {step} in {graph:#}"))
+    };
+    wait::until_so("the review waits", SOON, || state("release/review")["state"] == "active");
+    let act = |path: &str| {
+        let body = json!({ "comment": "checked with the bank" });
+        node.api().post(&format!("{RUNS}/{run}/{path}"), &body).expect("the node answers")
+    };
+    assert_eq!(act("steps/release%2Fship/approve").status, 409, "it is no approval");
+    assert_eq!(act("steps/nothing/approve").status, 404);
+    act("steps/release%2Freview/approve").ok();
+    wait::until_so("the release is over", SOON, || state("release")["state"] == "succeeded");
+    let review = state("release/review");
+    assert_eq!((&review["reason"], &review["by_hand"]["comment"]), (&json!("approved"), &json!("checked with the bank")));
+    assert_eq!(act("steps/release%2Freview/reject").status, 409);
+    act("pause").ok();
+    assert_eq!(graph()["paused"]["comment"], "checked with the bank");
+    assert_eq!(act("pause").status, 409);
+    act("resume").ok();
+    let shown = node.cli(["run", "skip", &run, "tell"]).ok();
+    assert_eq!(shown.trim(), format!("skipped step tell of run {run}"));
+    assert_eq!(ended(&node, &run)["state"], "succeeded");
+    let table = node.cli(["run", "graph", &run]).ok();
+    assert!(table.contains("release/ship") && table.contains("skipped: by hand"), "{table}");
+    verify(&scene, &node);
+}

@@ -5,7 +5,7 @@ use punctual_core::ids::RunId;
 use punctual_core::name::{Name, Namespace};
 use punctual_wire::Text;
 use punctual_wire::rest::{
-    Again, Cancel, DeadLetter, Decide, Decisions, Move, Page, Progress, Run, Submit, Why,
+    Again, Cancel, Comment, DeadLetter, Decide, Decisions, Graph, Move, Page, Progress, Run, Submit, Why,
 };
 use reqwest::Method;
 use serde::Serialize;
@@ -65,6 +65,36 @@ impl Client {
     pub async fn cancel_run(&self, namespace: &Namespace, run: RunId, cancel: &Cancel) -> Result<Run> {
         let request = self.in_namespace(Method::POST, namespace, &format!("/runs/{run}/cancel"));
         self.get(request.json(cancel)).await
+    }
+
+    /// A page of the steps of a workflow, and what became of each.
+    pub async fn run_graph(&self, namespace: &Namespace, run: RunId, after: Option<&str>) -> Result<Graph> {
+        let request = self.in_namespace(Method::GET, namespace, &format!("/runs/{run}/graph"));
+        self.get(request.query(&after.map(|after| [("after", after)]))).await
+    }
+
+    /// Decides on a step: `decision` is `approve`, `reject`, `skip` or `cancel`.
+    pub async fn decide_step(
+        &self,
+        namespace: &Namespace,
+        run: RunId,
+        step: &str,
+        decision: &str,
+        comment: &Comment,
+    ) -> Result<Run> {
+        let path = format!("/runs/{run}/steps/{}/{decision}", step.replace('/', "%2F"));
+        self.get(self.in_namespace(Method::POST, namespace, &path).json(comment)).await
+    }
+
+    /// Starts no further step of a workflow.
+    pub async fn pause_run(&self, namespace: &Namespace, run: RunId, comment: &Comment) -> Result<Run> {
+        let request = self.in_namespace(Method::POST, namespace, &format!("/runs/{run}/pause"));
+        self.get(request.json(comment)).await
+    }
+
+    pub async fn resume_run(&self, namespace: &Namespace, run: RunId, comment: &Comment) -> Result<Run> {
+        let request = self.in_namespace(Method::POST, namespace, &format!("/runs/{run}/resume"));
+        self.get(request.json(comment)).await
     }
 
     /// Stops the attempt of a run, which goes on with another worker.

@@ -59,6 +59,8 @@ pub enum Command {
         worker: Option<Arc<str>>,
     },
     RetryRun(RetryRun),
+    /// A person decides on a workflow or one of its steps.
+    ActOnSteps(ActOnSteps),
     DiscardDeadLetter {
         namespace: Namespace,
         run: RunId,
@@ -152,6 +154,30 @@ pub struct Key {
     pub kept: Duration,
 }
 
+/// A person decides on a workflow or one of its steps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActOnSteps {
+    pub namespace: Namespace,
+    /// The run of the workflow.
+    pub run: RunId,
+    pub act: StepsAct,
+    /// The name of the caller's token. `None` means that the server asks for no token.
+    pub by: Option<Box<str>>,
+    pub comment: Box<str>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepsAct {
+    Approve(Name),
+    Reject(Name),
+    Skip(Name),
+    Cancel(Name),
+    /// Start no further step.
+    Pause,
+    Resume,
+}
+
 impl Command {
     /// The shard whose leader decides the command.
     pub fn shard(&self, shards: u16) -> ShardId {
@@ -171,6 +197,7 @@ impl Command {
             | Command::DiscardDeadLetter { run, .. }
             | Command::Progress { run, .. }
             | Command::RetryRun(RetryRun { run, .. })
+            | Command::ActOnSteps(ActOnSteps { run, .. })
             | Command::Tell { sender: queue::Sender { run, .. }, .. } => run.shard(),
             Command::Queue(ask) => ask.shard(shards).unwrap_or(ShardId(0)),
         }
@@ -191,6 +218,7 @@ impl Command {
             | Command::DiscardDeadLetter { run, .. }
             | Command::Progress { run, .. }
             | Command::RetryRun(RetryRun { run, .. })
+            | Command::ActOnSteps(ActOnSteps { run, .. })
             | Command::Tell { sender: queue::Sender { run, .. }, .. } => format!("run {run}"),
             Command::Queue(ask) => ask.subject(),
         }
@@ -206,6 +234,8 @@ impl Command {
             Command::DeleteJob { .. } => false,
             // The first may have moved the run already.
             Command::MoveRun { .. } => false,
+            // The second is refused, because the first has decided.
+            Command::ActOnSteps(_) => false,
             Command::RunJob(RunJob { key, .. })
             | Command::Submit(Submit { key, .. })
             | Command::RetryRun(RetryRun { key, .. }) => key.is_some(),
@@ -277,6 +307,12 @@ pub enum Refusal {
     DescriptorExists(Name),
     #[error("run {run} is {status}: {hint}")]
     WrongState { run: RunId, status: Status, hint: Cow<'static, str> },
+    #[error("run {0} is not a workflow, so it has no steps")]
+    NotAWorkflow(RunId),
+    #[error("the workflow of run {run} has no step `{step}`")]
+    NoSuchStep { run: RunId, step: Name },
+    #[error("step `{step}` is {state}: {hint}")]
+    WrongStep { step: Name, state: Cow<'static, str>, hint: Cow<'static, str> },
     #[error("run {0} has a newer attempt: this one was given up and should stop")]
     OutdatedToken(RunId),
     #[error("{0}")]

@@ -84,6 +84,8 @@ pub const STEP_OUTPUT_BYTES_MAX: usize = 64 * 1024;
 pub const WORKFLOW_OUTPUT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// What the steps that one task names have together: it travels to the worker with the task.
 pub const STEP_VALUES_BYTES_MAX: usize = 1024 * 1024;
+/// The comment of a decision on a step.
+pub const COMMENT_BYTES_MAX: usize = 1024;
 /// Changes in one commit: enough to amortise an fsync, few enough not to delay the next answer.
 pub const COMMIT_BATCH_MAX: usize = 4096;
 /// Rows on one page of a listing.

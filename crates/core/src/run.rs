@@ -42,6 +42,7 @@ use crate::limits::LISTED_OUTPUT_BYTES_MAX;
 use crate::name::{Name, Namespace};
 use crate::progress::{Checkpoint, Reported, Resumes, Version};
 use crate::task::Params;
+use crate::workflow::ByHand;
 
 pub use apply::{Event, Refused};
 pub use assignee::Assignee;
@@ -100,6 +101,8 @@ pub struct Run {
     pub split_role: Option<Box<SplitRole>>,
     /// The step of a workflow that it executes, or is a part of. `None` means none.
     pub step: Option<Box<StepOf>>,
+    /// Who paused the workflow: no further step of it starts. `None` means that it is not paused.
+    pub paused: Option<Box<ByHand>>,
     /// The nodes that wrote the entries: each from the entry at this index on. Entries before the first index were
     /// written without a cluster.
     pub signed: Vec<(u32, Arc<str>)>,
@@ -200,6 +203,7 @@ impl Run {
             earlier: Vec::new(),
             split_role: None,
             step: None,
+            paused: None,
             signed: Vec::new(),
         }
     }
@@ -215,6 +219,14 @@ impl Run {
     pub fn job(&self) -> Option<JobId> {
         match &self.origin {
             Origin::Job { id, .. } => Some(*id),
+            Origin::AdHoc(_) => None,
+        }
+    }
+
+    /// `None` means that it was submitted without a job.
+    pub fn job_name(&self) -> Option<&Name> {
+        match &self.origin {
+            Origin::Job { name, .. } => Some(name),
             Origin::AdHoc(_) => None,
         }
     }

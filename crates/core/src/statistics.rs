@@ -19,7 +19,7 @@ use crate::Timestamp;
 use crate::change::SkipReason;
 use crate::ids::ShardId;
 use crate::name::{Name, Namespace};
-use crate::run::{Origin, Run, Status, Trigger, What};
+use crate::run::{Run, Status, Trigger, What};
 
 pub use encoding::Malformed;
 pub use histogram::Histogram;
@@ -144,10 +144,7 @@ pub struct Counted {
 impl Counted {
     /// `None` for a child run: its parent is counted.
     pub fn end(run: &Run) -> Option<Counted> {
-        let job = match &run.origin {
-            Origin::Job { name, .. } => Some(name.clone()),
-            Origin::AdHoc(_) => None,
-        };
+        let job = run.job_name().cloned();
         let at = run.finished_at.unwrap_or(run.created_at);
         run.parent().is_none().then(|| Counted::at(run.namespace.clone(), job, at))
     }
@@ -197,6 +194,7 @@ mod tests {
     use crate::attempt::Outcome;
     use crate::ids::{Epoch, JobId, RunId, WorkerId};
     use crate::job::Definition;
+    use crate::run::Origin;
     use crate::run::{Child, Event, Part, SplitRole};
     use crate::task::Task;
 

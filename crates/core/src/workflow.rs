@@ -26,7 +26,7 @@ use crate::task::{Params, Task};
 
 pub use decide::{Decision, End, Progress, Skip, State};
 pub use graph::{Graph, Node};
-pub use record::{Items, StepKey, StepReason, StepRecord};
+pub use record::{ByHand, Items, StepKey, StepReason, StepRecord};
 pub use values::{Known, Output};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -18,7 +18,8 @@ use punctual_core::workflow::{Work, Workflow};
 use crate::Shard;
 use crate::event::{Context, Effect, Ticket};
 
-type Reply = Result<Answer, Refusal>;
+pub(crate) type Reply = Result<Answer, Refusal>;
+pub(crate) use runs::{ended_already, refused};
 
 impl Shard {
     /// Carries out a command and answers it at once. Only a durable progress, and a take or a flush of a queue, may be
@@ -39,6 +40,7 @@ impl Shard {
                 self.move_run(&namespace, run, worker.as_deref(), cx)
             }
             Command::RetryRun(retry) => self.retry_run(retry, cx),
+            Command::ActOnSteps(ask) => self.act_on_steps(ask, cx),
             Command::DiscardDeadLetter { namespace, run } => self.discard(&namespace, run),
             Command::Progress { namespace, run, token, progress, durable } => {
                 let may_report = self.may_report(&namespace, run, token, &progress);

@@ -7,7 +7,7 @@ use punctual_core::Timestamp;
 use punctual_core::change::{Batch, Changes, DeadLetter, DeletedJob, Row, RowKey, RunRecord};
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::planted::{Fault, is_planted};
-use punctual_core::run::{Origin, Run};
+use punctual_core::run::Run;
 use punctual_core::search::{RunTerm, terms_of_birth, terms_of_end};
 
 use crate::Shard;
@@ -205,10 +205,7 @@ fn seal_settled(settled: Settled, changes: &mut Changes) {
     }
     if dead {
         let (namespace, at) = (run.namespace.clone(), run.finished_at.unwrap_or(run.due));
-        let job = match &run.origin {
-            Origin::Job { name, .. } => Some(name.clone()),
-            Origin::AdHoc(_) => None,
-        };
+        let job = run.job_name().cloned();
         changes.insert(Row::DeadLetter(DeadLetter { run: run.id, namespace, job, at }));
     }
     changes.insert(Row::History(run));

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use punctual_core::change::{Found, Want};
-use punctual_core::command::{Command, RetryRun, RunJob};
+use punctual_core::command::{ActOnSteps, Command, RetryRun, RunJob};
 use punctual_core::ids::RunId;
 use punctual_core::job::Job;
 use punctual_core::name::{Name, Namespace};
@@ -42,6 +42,7 @@ impl Shard {
             }
             Command::CancelRun { run, .. }
             | Command::MoveRun { run, .. }
+            | Command::ActOnSteps(ActOnSteps { run, .. })
             | Command::DiscardDeadLetter { run, .. }
             | Command::Progress { run, .. } => {
                 self.want_run(*run, &mut wants);

@@ -9,6 +9,7 @@
 //!
 //! overlap ──ready──▶ workflow ──runs of steps──▶ assign … settle ──ended──▶ workflow
 
+mod by_hand;
 mod flow;
 mod restore;
 mod start;
@@ -49,10 +50,18 @@ impl Shard {
     /// Decides and starts steps of every workflow of which a step has ended.
     pub(crate) fn advance_workflows(&mut self, cx: &mut Context<'_>) {
         while let Some(run) = self.due_flows.pop_first() {
-            self.decide_steps(run, cx);
-            self.start_steps(run, cx);
+            if !self.is_held_by_hand(run) {
+                self.decide_steps(run, cx);
+                self.start_steps(run, cx);
+            }
             self.end_with_last_step(run, cx);
         }
+    }
+
+    /// Whether a person has paused the workflow. One that is being stopped goes on to its end.
+    fn is_held_by_hand(&self, run: RunId) -> bool {
+        let live = self.runs.get(&run);
+        live.is_some_and(|live| live.run.paused.is_some() && live.run.cancelling().is_none())
     }
 
     /// The rest of a fan-out starts with the next batch.

@@ -275,7 +275,10 @@ fn on_runtime(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Fai
 impl Cli {
     async fn run(self) -> Result<(), Failure> {
         let Cli { global, noun } = self;
-        global.output.check(matches!(noun, Some(Noun::Job(job::Verb::Graph(_)))))?;
+        global.output.check(matches!(
+            noun,
+            Some(Noun::Job(job::Verb::Graph(_)) | Noun::Run(run::Verb::Graph { .. }))
+        ))?;
         match noun {
             None => welcome::greet(&global.session()?).await,
             Some(noun) => noun.run(global).await,

@@ -176,6 +176,7 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
             bytes(limits::WORKFLOW_OUTPUT_BYTES_MAX),
             "as above, for later outputs",
         ),
+        ("comment of a decision on a step", bytes(limits::COMMENT_BYTES_MAX), "refused"),
         (
             "outputs that one task of a step names",
             bytes(limits::STEP_VALUES_BYTES_MAX),

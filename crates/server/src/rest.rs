@@ -29,6 +29,7 @@ pub(crate) mod overview;
 mod attention;
 pub(crate) mod fires;
 pub(crate) mod nodes;
+pub(crate) mod steps;
 pub(crate) mod tokens;
 pub(crate) mod export;
 pub(crate) mod health;

@@ -12,7 +12,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use crate::rest::{
     calendars, cron, dead_letters, descriptors, events, export, fires, health, job_list, job_log, jobs, live,
     logs, messages, namespaces, nodes, overview, problem, progress, queues, revisions, run_actions, runs,
-    skips, statistics, tokens, whoami, why,
+    skips, statistics, steps, tokens, whoami, why,
 };
 use crate::{Endpoints, console, metrics, openapi};
 
@@ -103,6 +103,7 @@ fn jobs_and_calendars() -> Vec<Route> {
             Right::Read,
             revisions::diff,
         ),
+        row(M::GET, "/api/v1/namespaces/{namespace}/jobs/{name}/graph", Right::Read, steps::graph_of_job),
         row(M::GET, "/api/v1/namespaces/{namespace}/jobs/{name}/log", Right::Read, job_log::list),
         row(M::GET, "/api/v1/namespaces/{namespace}/jobs/{name}/skips", Right::Read, skips::list),
         row(M::GET, "/api/v1/namespaces/{namespace}/jobs/{name}/stats", Right::Read, statistics::of_job),
@@ -132,6 +133,28 @@ fn runs_and_dead_letters() -> Vec<Route> {
         row(M::POST, "/api/v1/namespaces/{namespace}/runs/{id}/cancel", Right::Run, runs::cancel),
         row(M::POST, "/api/v1/namespaces/{namespace}/runs/{id}/move", Right::Run, runs::move_run),
         row(M::POST, "/api/v1/namespaces/{namespace}/runs/{id}/retry", Right::Run, runs::retry),
+        row(M::POST, "/api/v1/namespaces/{namespace}/runs/{id}/pause", Right::Run, steps::pause),
+        row(M::POST, "/api/v1/namespaces/{namespace}/runs/{id}/resume", Right::Run, steps::resume),
+        row(M::GET, "/api/v1/namespaces/{namespace}/runs/{id}/graph", Right::Read, steps::graph_of_run),
+        row(
+            M::POST,
+            "/api/v1/namespaces/{namespace}/runs/{id}/steps/{step}/approve",
+            Right::Run,
+            steps::decide,
+        ),
+        row(
+            M::POST,
+            "/api/v1/namespaces/{namespace}/runs/{id}/steps/{step}/reject",
+            Right::Run,
+            steps::decide,
+        ),
+        row(M::POST, "/api/v1/namespaces/{namespace}/runs/{id}/steps/{step}/skip", Right::Run, steps::decide),
+        row(
+            M::POST,
+            "/api/v1/namespaces/{namespace}/runs/{id}/steps/{step}/cancel",
+            Right::Run,
+            steps::decide,
+        ),
         row(M::POST, "/api/v1/namespaces/{namespace}/runs/{id}/progress", Right::Report, progress::report),
         row(M::POST, "/api/v1/task_progress", Right::Report, progress::report_plainly),
         row(M::GET, "/api/v1/namespaces/{namespace}/dead-letters", Right::Read, dead_letters::list),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use punctual_core::command::StepsAct;
 use punctual_core::name::Name;
 use punctual_core::retry::Retry;
 use punctual_core::task::Task;
@@ -30,6 +31,17 @@ fn of_steps(dice: &mut Dice, steps: u64, finally: u64, may_nest: bool) -> Workfl
     let (first, last) = all.split_at(usize::try_from(steps).unwrap_or(0));
     let output = dice.one_in(2).then(|| "[steps.s0.state, steps.s0.output]".to_owned());
     Workflow { steps: first.to_vec(), finally: last.to_vec(), output }
+}
+
+/// What a person decides on a step of some workflow.
+pub(crate) fn act(dice: &mut Dice) -> StepsAct {
+    let step = name(dice.below(8));
+    match dice.below(5) {
+        0 | 1 => StepsAct::Approve(step),
+        2 => StepsAct::Reject(step),
+        3 => StepsAct::Skip(step),
+        _ => StepsAct::Cancel(step),
+    }
 }
 
 fn name(at: u64) -> Name {

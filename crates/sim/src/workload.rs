@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
-use punctual_core::command::{Command, Expect, Key, PutJob, RetryRun, RunJob, Submit};
+use punctual_core::command::{ActOnSteps, Command, Expect, Key, PutJob, RetryRun, RunJob, Submit};
 use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Labels, Misfire, MisfirePolicy, Overlap, Route, Strategy, Unique};
 use punctual_core::name::{Name, Namespace};
@@ -64,7 +64,7 @@ impl People {
         let namespace = Namespace::default();
         let run = dice.pick(known.runs).copied().unwrap_or(RunId(1));
         let params = Some(Params(Arc::from(tag(ticket))));
-        match dice.below(22) {
+        match dice.below(25) {
             0..=3 => self.put(ticket, known.now, dice),
             4 if self.weather.edits => Command::PauseJob { namespace, name: self.name(dice) },
             6 if self.weather.edits && dice.one_in(2) => self.replan(dice),
@@ -92,6 +92,10 @@ impl People {
                 let dead_letter = ticket.0.is_multiple_of(2);
                 let (key, resume) = (key(dice), ticket.0.is_multiple_of(3));
                 Command::RetryRun(RetryRun { namespace, run, params, due: None, key, resume, dead_letter })
+            }
+            21..=23 => {
+                let (act, by) = (workflows::act(dice), Some("somebody".into()));
+                Command::ActOnSteps(ActOnSteps { namespace, run, act, by, comment: tag(ticket).into() })
             }
             _ => Command::DiscardDeadLetter { namespace, run },
         }

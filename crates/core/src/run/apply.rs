@@ -17,6 +17,7 @@ use crate::planted::{Fault, is_planted};
 use crate::progress::{Progress, Reported};
 use crate::queue::{QueueName, Whereabouts};
 use crate::retry::Failed;
+use crate::workflow::ByHand;
 
 /// What can happen to a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,6 +68,9 @@ pub enum Event {
     StepsBegun,
     /// All its steps have ended.
     StepsEnded(StepsEnd),
+    /// A person pauses the workflow.
+    Paused(ByHand),
+    Resumed,
 }
 
 /// The run's state does not accept the event: the token is outdated, or the run has moved on.
@@ -173,6 +177,14 @@ impl Run {
             }
             (State::Ready { .. }, Event::StepsBegun) if definition.workflow().is_some() => {
                 self.begin_steps(now)
+            }
+            (State::Split { .. }, Event::Paused(by_hand)) if definition.workflow().is_some() => {
+                self.paused = Some(Box::new(by_hand));
+                (self.state.clone(), What::Paused)
+            }
+            (State::Split { .. }, Event::Resumed) if self.paused.is_some() => {
+                self.paused = None;
+                (self.state.clone(), What::Resumed)
             }
             (State::Split { cancelling, .. }, Event::StepsEnded(end)) if definition.workflow().is_some() => {
                 let cancelling = *cancelling;

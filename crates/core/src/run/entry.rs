@@ -37,6 +37,9 @@ pub enum What {
     WorkerGone,
     /// Its message is in its queue.
     Delivered,
+    /// No further step of the workflow starts.
+    Paused,
+    Resumed,
 }
 
 impl What {
@@ -57,6 +60,8 @@ impl What {
             What::Split => "split",
             What::WorkerGone => "worker_gone",
             What::Delivered => "delivered",
+            What::Paused => "paused",
+            What::Resumed => "resumed",
         }
     }
 }

@@ -61,6 +61,8 @@ pub enum Skip {
     When,
     /// The workflow was cancelled, or its timeout was reached.
     Stopped,
+    /// A person skipped it.
+    ByHand,
 }
 
 impl Skip {
@@ -69,6 +71,7 @@ impl Skip {
             Skip::Rule => "rule",
             Skip::When => "when",
             Skip::Stopped => "stopped",
+            Skip::ByHand => "by hand",
         }
     }
 }

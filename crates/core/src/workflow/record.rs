@@ -49,6 +49,17 @@ pub struct StepRecord {
     /// The output, if it is not too long for expressions.
     pub output: Option<Arc<str>>,
     pub error: Box<str>,
+    /// `None` means that no person decided on it.
+    pub by_hand: Option<Box<ByHand>>,
+}
+
+/// Who decided by hand, when and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ByHand {
+    /// The name of the caller's token. `None` means that the server asks for no token.
+    pub by: Option<Box<str>>,
+    pub at: Timestamp,
+    pub comment: Box<str>,
 }
 
 /// How many items a step with `map` has, and how many of them have ended when the step has ended.
@@ -67,6 +78,8 @@ pub enum StepReason {
     Ended(Status),
     /// An expression of the step cannot be evaluated.
     Expression,
+    Approved,
+    Rejected,
     /// Nobody approved it in time.
     NotApproved,
     /// The workflow was cancelled, or its timeout was reached, while it waited.
@@ -75,14 +88,26 @@ pub enum StepReason {
     OutputTooLong,
 }
 
+impl ByHand {
+    /// The decision in words: `rejected by ops: the bank is closed`.
+    pub fn told(&self, decision: &str) -> String {
+        let by = self.by.as_deref().map_or(String::new(), |by| format!(" by {by}"));
+        let why = if self.comment.is_empty() { String::new() } else { format!(": {}", self.comment) };
+        format!("{decision}{by}{why}")
+    }
+}
+
 impl StepReason {
     pub fn as_str(self) -> &'static str {
         match self {
             StepReason::Skipped(Skip::Rule) => "skipped: rule",
             StepReason::Skipped(Skip::When) => "skipped: when",
             StepReason::Skipped(Skip::Stopped) => "skipped: stopped",
+            StepReason::Skipped(Skip::ByHand) => "skipped: by hand",
             StepReason::Ended(status) => status.as_str(),
             StepReason::Expression => "expression",
+            StepReason::Approved => "approved",
+            StepReason::Rejected => "rejected",
             StepReason::NotApproved => "not approved in time",
             StepReason::Stopped => "stopped",
             StepReason::OutputTooLong => "output_too_long",
@@ -110,6 +135,7 @@ impl StepRecord {
             reason: None,
             output: None,
             error: Box::default(),
+            by_hand: None,
         }
     }
 

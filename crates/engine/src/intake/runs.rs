@@ -16,7 +16,7 @@ use crate::memory::LiveRun;
 
 impl Shard {
     /// The record of a run that is pinned or was read for this command.
-    pub(super) fn record(&self, namespace: &Namespace, run: RunId) -> Option<RunRecord> {
+    pub(crate) fn record(&self, namespace: &Namespace, run: RunId) -> Option<RunRecord> {
         let pinned = self.pins.runs.get(&run).map(|pin| &pin.row);
         let record = pinned.or_else(|| self.fetched.runs.get(&run))?;
         (record.run.namespace == *namespace).then(|| record.clone())
@@ -54,7 +54,7 @@ impl Shard {
         self.as_it_is(namespace, run)
     }
 
-    fn as_it_is(&self, namespace: &Namespace, run: RunId) -> Reply {
+    pub(crate) fn as_it_is(&self, namespace: &Namespace, run: RunId) -> Reply {
         let live = self.runs.get(&run).map(|live| Arc::clone(&live.run));
         let run = live
             .or_else(|| self.record(namespace, run).map(|record| record.run))
@@ -155,11 +155,11 @@ fn may_move(live: &LiveRun) -> Result<(), Refusal> {
     Err(refused(run, hint))
 }
 
-fn refused(run: &Run, hint: &'static str) -> Refusal {
+pub(crate) fn refused(run: &Run, hint: &'static str) -> Refusal {
     Refusal::WrongState { run: run.id, status: run.status(), hint: hint.into() }
 }
 
-fn ended_already(run: &Run) -> Refusal {
+pub(crate) fn ended_already(run: &Run) -> Refusal {
     refused(
         run,
         match run.status() {

@@ -47,6 +47,14 @@ pub(super) struct Mapped {
     pub(super) is_queued: bool,
 }
 
+impl Mapped {
+    /// Starts no further item. Returns whether none is left.
+    pub(super) fn cut(&mut self) -> bool {
+        (self.total, self.is_queued) = (self.next, false);
+        self.ended == self.total
+    }
+}
+
 /// What the runs of a step share.
 #[derive(Debug)]
 pub(super) struct Prepared {

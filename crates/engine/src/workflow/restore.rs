@@ -72,7 +72,7 @@ impl Shard {
         let count = |wanted: fn(&State) -> bool| number(states.iter().filter(|state| wanted(state)).count());
         let (next, ended, failed) =
             (number(states.len()), count(|state| state.has_ended()), count(|state| *state == State::Failed));
-        let is_cut = is_planted(Fault::FanOutIsForgotten) && next > 0;
+        let is_cut = row.by_hand.is_some() || (is_planted(Fault::FanOutIsForgotten) && next > 0);
         let total = row.items.filter(|_| !is_cut).map_or(next, |items| items.total);
         let is_queued = next < total;
         let map = Mapped { items, total, parallel, next, ended, failed, is_queued };

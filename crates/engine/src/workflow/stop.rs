@@ -58,11 +58,8 @@ impl Flow {
     pub(super) fn cut_maps(&mut self) -> Vec<u32> {
         let mut over = Vec::new();
         for (step, map) in &mut self.maps {
-            if !self.graph.is_finally(index(*step)) {
-                (map.total, map.is_queued) = (map.next, false);
-                if map.ended == map.total {
-                    over.push(*step);
-                }
+            if !self.graph.is_finally(index(*step)) && map.cut() {
+                over.push(*step);
             }
         }
         let (graph, maps) = (&self.graph, &self.maps);

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use punctual_core::attempt::{Assignment, Order, Report};
-use punctual_core::command::{Answer, Command, Refusal, RetryRun};
+use punctual_core::command::{ActOnSteps, Answer, Command, Refusal, RetryRun};
 use punctual_core::cross_shard::CrossShardRequest;
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 use punctual_core::queue::{Acted, Ask, QueueRefusal, Said};
@@ -450,6 +450,7 @@ fn no_such_shard(command: &Command) -> Result<Answer, Failure> {
         | Command::MoveRun { run, .. }
         | Command::DiscardDeadLetter { run, .. }
         | Command::Progress { run, .. }
+        | Command::ActOnSteps(ActOnSteps { run, .. })
         | Command::RetryRun(RetryRun { run, .. }) => Failure::Refused(Refusal::NoSuchRun(*run)),
         _ => Failure::Unavailable("the store has no shard for it; check the id".to_owned()),
     };

@@ -3,7 +3,7 @@
 mod apply;
 mod diff;
 mod files;
-mod graph;
+pub(super) mod graph;
 mod plan;
 mod revisions;
 

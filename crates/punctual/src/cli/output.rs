@@ -29,7 +29,7 @@ pub(crate) enum Format {
     Table,
     Json,
     Yaml,
-    // These two are for `job graph` only, so the help of the other verbs leaves them out.
+    // These two are for graphs only, so the help of the other verbs leaves them out.
     #[value(hide = true)]
     Dot,
     #[value(hide = true)]
@@ -40,7 +40,7 @@ impl Format {
     /// Refuses a format for drawings if the verb does not draw.
     pub(crate) fn check(self, draws: bool) -> Result<(), Failure> {
         if matches!(self, Format::Dot | Format::Mermaid) && !draws {
-            let message = "`-o dot` and `-o mermaid` are for `punctual job graph`";
+            let message = "`-o dot` and `-o mermaid` are for `punctual job graph` and `punctual run graph`";
             return Err(Failure::new(Exit::Usage, message).hint("the formats here are table, json and yaml"));
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 mod events;
 mod report;
+mod steps;
 mod view;
 mod wait;
 
@@ -83,7 +84,36 @@ Examples:
         /// Kill its attempt at once, without a grace period
         #[arg(long)]
         now: bool,
+        /// Stop only this step of a workflow
+        #[arg(long, value_name = "STEP", conflicts_with = "now")]
+        step: Option<String>,
     },
+    /// Show the steps of a workflow and what became of each
+    #[command(after_help = "\
+Examples:
+  punctual run graph 4683711365120
+  punctual run graph 4683711365120 -o dot | dot -Tsvg > run.svg
+  punctual run graph 4683711365120 -o mermaid")]
+    Graph { id: RunId },
+    /// Approve a step that waits for an approval
+    #[command(
+        after_help = "Example:\n  punctual run approve 4683711365120 review --comment \"checked with the bank\""
+    )]
+    Approve(steps::Decide),
+    /// Reject a step that waits for an approval: it fails
+    #[command(
+        after_help = "Example:\n  punctual run reject 4683711365120 review --comment \"numbers are wrong\""
+    )]
+    Reject(steps::Decide),
+    /// Skip a step that has not started, or waits
+    #[command(after_help = "Example:\n  punctual run skip 4683711365120 notify")]
+    Skip(steps::Decide),
+    /// Pause a workflow: no further step starts
+    #[command(after_help = "Example:\n  punctual run pause 4683711365120 --comment \"database is slow\"")]
+    Pause(steps::Hold),
+    /// Continue a paused workflow
+    #[command(after_help = "Example:\n  punctual run resume 4683711365120")]
+    Resume(steps::Hold),
     /// Move a running run to another worker: it continues there at its last checkpoint
     #[command(
         after_help = "Examples:\n  punctual run move 4683711365120\n  punctual run move 4683711365120 --to w2"
@@ -220,7 +250,16 @@ impl Verb {
                 let run = client.move_run(namespace, id, &Move { worker }).await?;
                 output.show(&run, |_| format!("moving {id}: its attempt is told to stop"))
             }
-            Verb::Cancel { id, now } => {
+            Verb::Graph { id } => steps::show(session, id).await,
+            Verb::Approve(decide) => decide.run(session, "approve", "approved").await,
+            Verb::Reject(decide) => decide.run(session, "reject", "rejected").await,
+            Verb::Skip(decide) => decide.run(session, "skip", "skipped").await,
+            Verb::Pause(hold) => hold.pause(session).await,
+            Verb::Resume(hold) => hold.resume(session).await,
+            Verb::Cancel { id, step: Some(step), .. } => {
+                steps::Decide::of(id, step).run(session, "cancel", "cancelling").await
+            }
+            Verb::Cancel { id, now, step: None } => {
                 let run = client.cancel_run(namespace, id, &Cancel { now }).await?;
                 output.show(&run, |_| match run.state.0 {
                     Status::Cancelled => format!("cancelled {id}"),
@@ -356,7 +395,11 @@ async fn show(session: &Session, id: RunId, events: bool) -> Result<(), Failure>
     let run = session.client.run(&session.namespace, id, true).await?;
     let bare = Run { events: run.events.clone().filter(|_| events), ..run.clone() };
     let run = with_states(session, run).await?;
-    session.output.show(&bare, |output| describe(output, &run))
+    let graph = if run.workflow { Some(steps::read(session, id).await?) } else { None };
+    session.output.show(&bare, |output| {
+        let steps = graph.as_ref().map(|graph| steps::table(output, graph));
+        [Some(describe(output, &run)), steps].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
+    })
 }
 
 /// A parent knows how its children ended; the states of live children are read from the server.

@@ -91,6 +91,12 @@ fn jobs() -> Vec<Operation> {
             .query_of::<Instant>("from")
             .answers_a_page_of::<Fire>()
             .refuses(&[Code::NoSuchJob]),
+        runs::paged_by_step(get(
+            "/api/v1/namespaces/{namespace}/jobs/{name}/graph",
+            "show_job_graph",
+            "Show the steps of a workflow and which of them need which",
+        ))
+        .refuses(&[Code::NoSuchJob, Code::NotAWorkflow]),
         get("/api/v1/namespaces/{namespace}/jobs/{name}/why", "why_job", "Show why a job does not run now")
             .answers::<Why>(200, "The reason, as a code and in words")
             .refuses(&[Code::NoSuchJob]),

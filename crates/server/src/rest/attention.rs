@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::name::{Name, Namespace};
-use punctual_core::run::{Origin, Reason, State, Status};
+use punctual_core::run::{Reason, State, Status};
 use punctual_core::schedule::format_duration;
 use punctual_store::{Durability, LetterFilter, RunFilter};
 use punctual_wire::Text;
@@ -109,10 +109,7 @@ async fn unfit_runs(
         else {
             continue;
         };
-        let job = match &run.origin {
-            Origin::Job { name, .. } => Some(name.clone()),
-            Origin::AdHoc(_) => None,
-        };
+        let job = run.job_name().cloned();
         add(&mut groups, (run.namespace.clone(), job), *since, || reason.to_string());
     }
     Ok(grouped(AttentionKind::NoWorkerFits, groups))

@@ -2,6 +2,7 @@
 
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use punctual_core::command::Refusal;
 use punctual_node::Failure;
 use punctual_wire::rest::{Code, Problem};
 use tracing::error;
@@ -27,6 +28,12 @@ impl IntoResponse for Failed {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }
         response
+    }
+}
+
+impl From<Refusal> for Failed {
+    fn from(refusal: Refusal) -> Failed {
+        Failed(refusal.into())
     }
 }
 

@@ -7,7 +7,7 @@ use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Path, Query, Req
 use axum::http::header::{self, HeaderMap};
 use axum::http::request::Parts;
 use futures_util::StreamExt;
-use punctual_core::command::Expect;
+use punctual_core::command::{Expect, StepsAct};
 use punctual_core::ids::RunId;
 use punctual_core::limits::PAGE_MAX;
 use punctual_core::name::{Name, Namespace};
@@ -76,6 +76,15 @@ pub(crate) struct RevisionAt {
 pub(crate) struct RunAt {
     pub(crate) namespace: Namespace,
     pub(crate) run: RunId,
+}
+
+/// `/namespaces/{namespace}/runs/{id}/steps/{step}/approve` and the like.
+#[derive(Debug)]
+pub(crate) struct StepAt {
+    pub(crate) run: RunAt,
+    /// The name of a step, or its path in a sub-workflow.
+    pub(crate) step: String,
+    pub(crate) act: fn(Name) -> StepsAct,
 }
 
 /// `/namespaces/{namespace}/queues/{queue}/…`
@@ -198,6 +207,22 @@ impl<S: Send + Sync> FromRequestParts<S> for RunAt {
         let segments = Segments::of(parts, state).await?;
         let namespace = segments.read("namespace", Namespace::from_dotted)?;
         Ok(RunAt { namespace, run: segments.read("id", str::parse)? })
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for StepAt {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failed> {
+        let run = RunAt::from_request_parts(parts, state).await?;
+        let step = Segments::of(parts, state).await?.read("step", any)?;
+        let act = match parts.uri.path().rsplit('/').next() {
+            Some("approve") => StepsAct::Approve,
+            Some("reject") => StepsAct::Reject,
+            Some("skip") => StepsAct::Skip,
+            _ => StepsAct::Cancel,
+        };
+        Ok(StepAt { run, step, act })
     }
 }
 

@@ -9,7 +9,6 @@ use punctual_core::Timestamp;
 use punctual_core::change::{RunRecord, Want};
 use punctual_core::command::{Answer, Command, Refusal, RetryRun, Submit};
 use punctual_core::ids::{JobId, RunId};
-use punctual_core::limits::PAGE_MAX;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::{self, Status};
 use punctual_core::search::Search;
@@ -136,7 +135,7 @@ async fn children(
     let record = endpoints.find_run(parent).await?;
     let mut ids: Vec<RunId> = record.run.children().iter().map(|child| child.run).collect();
     if record.definition.workflow().is_some() {
-        ids.extend(step_runs(endpoints, record.run.id).await?);
+        ids.extend(endpoints.step_rows(record.run.id).await?.iter().filter_map(|step| step.child));
     }
     ids.retain(|run| after.is_none_or(|after| *run > after));
     ids.sort_unstable();
@@ -152,17 +151,6 @@ async fn children(
     }
     children.truncate(limit);
     Ok(children)
-}
-
-/// The runs of the steps of a workflow.
-async fn step_runs(endpoints: &Endpoints, workflow: RunId) -> Result<Vec<RunId>, Failed> {
-    let (mut runs, mut after) = (Vec::new(), None);
-    loop {
-        let steps = endpoints.handle.reads().steps(workflow, after, PAGE_MAX).await?;
-        let Some(last) = steps.last() else { return Ok(runs) };
-        after = Some((last.key.step, last.key.item));
-        runs.extend(steps.iter().filter_map(|step| step.child));
-    }
 }
 
 fn triggers(words: &str) -> Result<Vec<run::Trigger>, Failed> {
@@ -251,7 +239,7 @@ pub(crate) async fn move_run(
 }
 
 /// The run after a command.
-async fn changed(endpoints: &Endpoints, command: Command) -> Result<Json<Run>, Failed> {
+pub(crate) async fn changed(endpoints: &Endpoints, command: Command) -> Result<Json<Run>, Failed> {
     match endpoints.handle.command(command).await? {
         Answer::Run(run) => Ok(Json(Run::from(&*run))),
         other => Err(unexpected(&other)),

@@ -132,6 +132,9 @@ impl Steps {
                 _ => Ok(()),
             };
         }
+        if step.reason == Some(StepReason::Skipped(Skip::ByHand)) {
+            return if step.by_hand.is_some() { Ok(()) } else { refuse("was skipped by nobody") };
+        }
         let node = &workflow.graph.nodes()[index];
         let state = |step: usize| workflow.state(step);
         if let Some(open) = node.needs.iter().find(|needed| !state(**needed).has_ended()) {
@@ -171,7 +174,7 @@ impl Steps {
             return Ok(());
         }
         let Some(told) = step.items else { return Ok(()) };
-        if items.len() != told.total as usize && !is_stopping {
+        if items.len() != told.total as usize && !is_stopping && step.by_hand.is_none() {
             return refuse(format!("ended after {} of {} items", items.len(), told.total));
         }
         let succeeded = items.iter().filter(|state| **state == State::Succeeded).count();

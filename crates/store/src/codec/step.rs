@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use punctual_core::Timestamp;
 use punctual_core::ids::RunId;
-use punctual_core::workflow::{Items, State, StepKey, StepReason, StepRecord};
+use punctual_core::workflow::{ByHand, Items, State, StepKey, StepReason, StepRecord};
 use serde::{Deserialize, Serialize};
 
 use super::{cannot_read, cannot_write};
@@ -23,6 +23,7 @@ struct StepBody {
     reason: Option<StepReason>,
     output: Option<Arc<str>>,
     error: Box<str>,
+    by_hand: Option<Box<ByHand>>,
 }
 
 /// Part of the file format: these numbers never change.
@@ -51,6 +52,7 @@ pub(crate) fn step_body(step: &StepRecord) -> Result<Vec<u8>> {
         reason: step.reason,
         output: step.output.clone(),
         error: step.error.clone(),
+        by_hand: step.by_hand.clone(),
     };
     postcard::to_extend(&body, vec![STEP_VERSION]).map_err(|error| cannot_write(&error))
 }
@@ -65,7 +67,19 @@ pub(crate) fn read_step(
         return Err(cannot_read(&"a step of another version"));
     };
     let body: StepBody = postcard::from_bytes(rest).map_err(|error| cannot_read(&error))?;
-    let StepBody { decided_at, ended_at, until, items, reason, output, error } = body;
+    let StepBody { decided_at, ended_at, until, items, reason, output, error, by_hand } = body;
     let (state, child) = (step_state(state)?, child.map(RunId));
-    Ok(Arc::new(StepRecord { key, state, child, decided_at, ended_at, until, items, reason, output, error }))
+    Ok(Arc::new(StepRecord {
+        key,
+        state,
+        child,
+        decided_at,
+        ended_at,
+        until,
+        items,
+        reason,
+        output,
+        error,
+        by_hand,
+    }))
 }

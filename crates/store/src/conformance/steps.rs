@@ -7,7 +7,7 @@ use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Job};
 use punctual_core::run::{Event, Origin, Run, StepOf, StepsEnd, Trigger};
 use punctual_core::task::Task;
-use punctual_core::workflow::{Items, State, Step, StepKey, StepReason, StepRecord, Work, Workflow};
+use punctual_core::workflow::{ByHand, Items, State, Step, StepKey, StepReason, StepRecord, Work, Workflow};
 
 use super::given::*;
 use crate::{Error, PrunePolicy, Result, Store};
@@ -57,6 +57,7 @@ pub(super) fn step_of(run: &Run, step: u32, item: Option<u32>) -> StepRecord {
         reason: Some(StepReason::NotApproved),
         output: Some(r#"{"größe": 7}"#.into()),
         error: "it broke".into(),
+        by_hand: Some(Box::new(ByHand { by: Some("ops".into()), at: at(4), comment: "später".into() })),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::history::{EventRecord, RunRecord};
 use Status::{Cancelled, Failed, Ready, Running, Skipped, Succeeded, TimedOut, Waiting};
 
 /// The transitions of the diagram in `core::run`: from, event, to.
-const ARROWS: [(Option<Status>, &str, Status); 27] = [
+const ARROWS: [(Option<Status>, &str, Status); 29] = [
     (None, "created", Waiting),
     (Some(Waiting), "due", Ready),
     (Some(Waiting), "held", Waiting),
@@ -25,6 +25,8 @@ const ARROWS: [(Option<Status>, &str, Status); 27] = [
     (Some(Ready), "worker_gone", Failed),
     (Some(Running), "cancel_asked", Running),
     (Some(Running), "move_asked", Running),
+    (Some(Running), "paused", Running),
+    (Some(Running), "resumed", Running),
     (Some(Running), "delivered", Running),
     (Some(Running), "ended", Succeeded),
     (Some(Running), "ended", Failed),
@@ -106,8 +108,11 @@ mod tests {
     use punctual_core::ids::{Epoch, RunId, WorkerId};
     use punctual_core::job::Definition;
     use punctual_core::queue::Whereabouts;
-    use punctual_core::run::{Cause, Child, Entry, Event, Part, Reason, Run, SplitRole, Wait, What};
+    use punctual_core::run::{
+        Cause, Child, Entry, Event, Part, Reason, Run, SplitRole, StepsEnd, Wait, What,
+    };
     use punctual_core::task::{Accept, Http, Method, Task};
+    use punctual_core::workflow::{ByHand, Step, Work, Workflow};
 
     use super::*;
     use crate::checks::Check;
@@ -170,7 +175,7 @@ mod tests {
     }
 
     /// Every possible event of a run, whether core accepts it or not.
-    const KINDS: u8 = 17;
+    const KINDS: u8 = 21;
 
     fn event(kind: u8, run: &Run, now: i64) -> Event {
         let token = run.token;
@@ -192,6 +197,10 @@ mod tests {
             14 => Event::MoveAsked { to: None },
             15 => Event::Reported { token, outcome: outcome(End::Yielded) },
             16 => Event::NotStopped { token },
+            17 => Event::StepsBegun,
+            18 => Event::Paused(ByHand { by: None, at: at(now), comment: Box::default() }),
+            19 => Event::Resumed,
+            20 => Event::StepsEnded(StepsEnd::Stopped),
             _ => Event::Skipped(Reason::Overlap),
         }
     }
@@ -237,6 +246,12 @@ mod tests {
             let child = Run { split_role: Some(Box::new(role)), ..story.planned(10).clone() };
             explore(&child, &definition, 2, &mut taken);
         }
+        let mut story = Story::every_ten_seconds();
+        let step = Step::of("a".parse().expect("this is a name"), Work::Task(Task::Noop));
+        let workflow = Workflow { steps: vec![step], finally: Vec::new(), output: None };
+        story.edit(|definition| definition.task = Task::Workflow(Box::new(workflow.clone())));
+        let definition = Arc::clone(&story.job.definition);
+        explore(story.planned(10), &definition, 5, &mut taken);
         for (from, what, to) in ARROWS {
             let is_it =
                 |event: &EventRecord| (event.from, event.what.as_deref(), event.to) == (from, Some(what), to);

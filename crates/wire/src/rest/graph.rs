@@ -1,25 +1,53 @@
-//! The graph of a workflow: its steps, and which of them need which.
+//! The graph of a workflow: its steps, and which of them need which. The graph of a run also says what became of each.
 
+use std::collections::HashSet;
+
+use punctual_core::ids::RunId;
 use punctual_core::job::Invalid;
+use punctual_core::limits::COMMENT_BYTES_MAX;
 use punctual_core::name::{Name, Namespace};
-use punctual_core::workflow::{self as rule, Work};
+use punctual_core::run::Run;
+use punctual_core::workflow::{self as rule, StepRecord, Work};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+use super::State;
+use crate::text::Instant;
+use crate::{Error, Text, schema};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Graph {
+    #[schema(value_type = schema::Namespace)]
     pub namespace: Namespace,
-    pub job: Name,
+    /// Absent for a run without a job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Name>)]
+    pub job: Option<Name>,
+    /// Only in the graph of a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Id>)]
+    pub run: Option<Text<RunId>>,
+    /// The state of the run; only in the graph of a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<State>,
+    /// Who paused the run; only while it is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<ByHand>,
     /// Each step after all that it needs; the steps of a sub-workflow come after its own step.
     pub nodes: Vec<GraphNode>,
+    /// The edges that lead to these steps.
     pub edges: Vec<GraphEdge>,
+    /// The value of `after` for the next page. Absent on the last page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GraphNode {
     /// The name of the step; in a sub-workflow the name of its step before it: `settle/book`.
     pub step: String,
     /// The step whose sub-workflow it belongs to.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
     /// The kind of its task, or `job`, `wait`, `approve` or `workflow`.
     pub kind: String,
@@ -27,25 +55,106 @@ pub struct GraphNode {
     pub level: usize,
     pub finally: bool,
     pub rule: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallel: Option<u32>,
+    /// What became of the step; only in the graph of a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<StepState>,
+    /// Why it ended as it did, such as `skipped: when`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The run that executes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Id>)]
+    pub run: Option<Text<RunId>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_at: Option<Instant>,
+    /// When the first attempt of its run started. Until then it waits for a worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Instant>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Instant>,
+    /// When a wait ends, or an approval counts as rejected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Instant>,
+    /// Only of a step with `map`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items: Option<StepItems>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Who decided on it by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_hand: Option<ByHand>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StepState {
+    /// Not decided yet.
+    Open,
+    /// It waits, or its run has not ended.
+    Active,
+    Succeeded,
+    /// Also timed out, cancelled and rejected.
+    Failed,
+    Skipped,
+}
+
+/// How many items a step with `map` has, and how many of them have ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StepItems {
+    pub total: u32,
+    pub succeeded: u32,
+    pub failed: u32,
+}
+
+/// Who decided, when and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ByHand {
+    /// The name of the token. Absent if the server asks for no token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    pub at: Instant,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub comment: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GraphEdge {
     /// The step that is needed.
     pub from: String,
     pub to: String,
 }
 
+/// Why a person decides on a workflow or a step.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, expecting = "a map like { comment: \"checked with the bank\" }")]
+pub struct Comment {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schema(max_length = 1024)]
+    pub comment: String,
+}
+
 impl Graph {
-    pub fn of(namespace: &Namespace, job: &Name, workflow: &rule::Workflow) -> Result<Graph, Invalid> {
-        let (namespace, job) = (namespace.clone(), job.clone());
-        let mut graph = Graph { namespace, job, nodes: Vec::new(), edges: Vec::new() };
+    pub fn of(
+        namespace: &Namespace,
+        job: Option<&Name>,
+        workflow: &rule::Workflow,
+    ) -> Result<Graph, Invalid> {
+        let mut graph = Graph {
+            namespace: namespace.clone(),
+            job: job.cloned(),
+            run: None,
+            state: None,
+            paused: None,
+            nodes: Vec::new(),
+            edges: Vec::new(),
+            next: None,
+        };
         graph.add(workflow, None)?;
         Ok(graph)
     }
@@ -74,6 +183,16 @@ impl Graph {
                 when: step.when.clone(),
                 map: step.map.as_ref().map(|map| map.over.clone()),
                 parallel: step.map.as_ref().and_then(|map| map.parallel),
+                state: None,
+                reason: None,
+                run: None,
+                decided_at: None,
+                started_at: None,
+                ended_at: None,
+                until: None,
+                items: None,
+                error: None,
+                by_hand: None,
             });
             if let Work::Workflow(inner) = &step.work {
                 self.add(inner, Some(&to))?;
@@ -86,5 +205,85 @@ impl Graph {
     pub fn depth(&self) -> usize {
         let outer = self.nodes.iter().filter(|node| node.parent.is_none());
         outer.map(|node| node.level).max().unwrap_or(0)
+    }
+
+    /// Keeps one page of the steps, and the edges that lead to them.
+    pub fn page(&mut self, after: Option<&str>, limit: usize) {
+        let known = |step: &str| self.nodes.iter().position(|node| node.step == step);
+        let from = after.map_or(0, |after| known(after).map_or(self.nodes.len(), |place| place + 1));
+        self.nodes.drain(..from);
+        if self.nodes.len() > limit {
+            self.nodes.truncate(limit);
+            self.next = self.nodes.last().map(|node| node.step.clone());
+        }
+        let kept: HashSet<&str> = self.nodes.iter().map(|node| node.step.as_str()).collect();
+        self.edges.retain(|edge| kept.contains(edge.to.as_str()));
+    }
+}
+
+impl GraphNode {
+    /// Adds what became of the step.
+    pub fn add(&mut self, record: &StepRecord) {
+        self.state = Some(record.state.into());
+        self.reason = record.reason.map(|reason| reason.to_string());
+        self.run = record.child.map(Text);
+        self.decided_at = Some(Text(record.decided_at));
+        self.ended_at = record.ended_at.map(Text);
+        self.until = record.until.map(Text);
+        self.items = record.items.map(Into::into);
+        self.error = (!record.error.is_empty()).then(|| record.error.to_string());
+        self.by_hand = record.by_hand.as_deref().map(Into::into);
+    }
+
+    /// Adds what its run knows.
+    pub fn add_run(&mut self, run: &Run) {
+        self.started_at = run.started_at.map(Text);
+    }
+}
+
+impl From<rule::State> for StepState {
+    fn from(state: rule::State) -> StepState {
+        match state {
+            rule::State::Open => StepState::Open,
+            rule::State::Active => StepState::Active,
+            rule::State::Succeeded => StepState::Succeeded,
+            rule::State::Failed => StepState::Failed,
+            rule::State::Skipped => StepState::Skipped,
+        }
+    }
+}
+
+impl StepState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StepState::Open => "open",
+            StepState::Active => "active",
+            StepState::Succeeded => "succeeded",
+            StepState::Failed => "failed",
+            StepState::Skipped => "skipped",
+        }
+    }
+}
+
+impl From<rule::Items> for StepItems {
+    fn from(rule::Items { total, succeeded, failed }: rule::Items) -> StepItems {
+        StepItems { total, succeeded, failed }
+    }
+}
+
+impl From<&rule::ByHand> for ByHand {
+    fn from(given: &rule::ByHand) -> ByHand {
+        let by = given.by.as_deref().map(str::to_owned);
+        ByHand { by, at: Text(given.at), comment: given.comment.to_string() }
+    }
+}
+
+impl Comment {
+    pub fn into_core(self) -> Result<Box<str>, Error> {
+        if self.comment.len() > COMMENT_BYTES_MAX {
+            let message = format!("has {} bytes, at most {COMMENT_BYTES_MAX}", self.comment.len());
+            return Err(Error::invalid("comment", message));
+        }
+        Ok(self.comment.into())
     }
 }

@@ -5,7 +5,7 @@ use punctual_core::ids::RunId;
 use punctual_core::job::Definition;
 use punctual_core::limits::LISTED_OUTPUT_BYTES_MAX;
 use punctual_core::name::Name;
-use punctual_core::run::{Origin, Run};
+use punctual_core::run::Run;
 use punctual_core::task::Task;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -39,10 +39,7 @@ pub struct LogRecord {
 impl LogRecord {
     /// A run and its definition. `None` means that the definition was pruned.
     pub fn of(run: &Run, definition: Option<&Definition>) -> LogRecord {
-        let job_name = match &run.origin {
-            Origin::Job { name, .. } => Some(name.clone()),
-            Origin::AdHoc(_) => None,
-        };
+        let job_name = run.job_name().cloned();
         let err = match &run.reason {
             Some(reason) if run.error.is_empty() => reason.to_string(),
             _ => run.error.to_string(),

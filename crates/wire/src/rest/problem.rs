@@ -86,6 +86,10 @@ codes! {
         "The namespace has no job of this name. `GET …/jobs` lists its jobs."
     NoSuchRun "no_such_run" 404 "No such run"
         "The namespace has no run with this id, or the run is older than its retention. `GET …/runs` lists the runs."
+    NotAWorkflow "not_a_workflow" 404 "Not a workflow"
+        "The task of this job or run is not a workflow, so it has no graph and no steps."
+    NoSuchStep "no_such_step" 404 "No such step"
+        "The workflow has no step of this name. `GET …/graph` lists its steps; a step of a sub-workflow is named `settle/book`."
     NoSuchRevision "no_such_revision" 404 "No such revision"
         "The job never had this revision. `GET …/revisions` lists the revisions of the job."
     NoSuchDeadLetter "no_such_dead_letter" 404 "No such dead letter"
@@ -250,7 +254,9 @@ impl From<Refusal> for Problem {
             Refusal::OutdatedToken(_) => Code::OutdatedToken,
             Refusal::JobExists(_) => Code::JobExists,
             Refusal::WrongRevision { .. } => Code::WrongRevision,
-            Refusal::WrongState { .. } => Code::WrongState,
+            Refusal::WrongState { .. } | Refusal::WrongStep { .. } => Code::WrongState,
+            Refusal::NotAWorkflow(_) => Code::NotAWorkflow,
+            Refusal::NoSuchStep { .. } => Code::NoSuchStep,
             Refusal::Invalid(invalid) => return Error::from(invalid.clone()).into(),
             Refusal::TooManyRuns => Code::TooManyRuns,
         };

@@ -40,7 +40,7 @@ pub struct Run {
     pub exit_code: Option<i32>,
     pub output: Option<String>,
     pub error: Option<String>,
-    /// Why it ended as it did or, while it runs, why it is being stopped.
+    /// Why it ended as it did or, while it runs, why it is being stopped or who paused it.
     pub reason: Option<String>,
     /// From 0 to 100, as the attempt reported it.
     pub progress: Option<u8>,
@@ -69,6 +69,9 @@ pub struct Run {
     /// How its worker is chosen; only where a run is shown by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub route: Option<Route>,
+    /// Whether its task is a workflow, so that it has a graph; only where a run is shown by itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub workflow: bool,
     /// The child runs that it was split into; only where a run is shown by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub children: Option<Vec<Child>>,
@@ -202,6 +205,11 @@ impl From<&rule::Run> for Run {
             rule::Cause::Moved => "moving to another worker".to_owned(),
             cause => format!("cancelling: {}", rule::Reason::Cancelled(cause)),
         });
+        let paused = run
+            .paused
+            .as_deref()
+            .filter(|_| !run.status().is_terminal())
+            .map(|by_hand| by_hand.told("paused"));
         Run {
             id: Text(run.id),
             namespace: run.namespace.clone(),
@@ -218,7 +226,7 @@ impl From<&rule::Run> for Run {
             exit_code: run.exit_code,
             output: said(&run.output),
             error: said(&run.error),
-            reason: stopping.or_else(|| run.reason.as_ref().map(ToString::to_string)),
+            reason: stopping.or(paused).or_else(|| run.reason.as_ref().map(ToString::to_string)),
             progress: run.percent(),
             progress_message: reported.and_then(|reported| reported.message.as_deref()).map(str::to_owned),
             progress_at: reported.map(|reported| Text(reported.at)),
@@ -230,6 +238,7 @@ impl From<&rule::Run> for Run {
             lateness_ms: attempt::lateness_ms(run),
             shard: Shard::of(run),
             route: None,
+            workflow: false,
             children: None,
             attempts: None,
             events: None,
@@ -251,7 +260,8 @@ impl Run {
         let children = (!run.children().is_empty()).then(|| Child::all(run));
         let route = Some(Route::of(&definition.route));
         let checkpoint = run.checkpoint().map(Checkpoint::of);
-        Run { attempts: Some(Attempt::all(run)), children, route, checkpoint, ..Run::from(run) }
+        let workflow = definition.workflow().is_some();
+        Run { attempts: Some(Attempt::all(run)), children, route, workflow, checkpoint, ..Run::from(run) }
     }
 
     /// The run as listed: of a long output only the end is kept.

@@ -38,15 +38,9 @@ pub(crate) struct Graph {
 impl Graph {
     pub(crate) fn run(self, session: &Session) -> Result<(), Failure> {
         let draft = self.read(&session.namespace)?;
-        let graph = rest::Graph::of(&draft.namespace, &draft.name, &draft.workflow)
+        let graph = rest::Graph::of(&draft.namespace, Some(&draft.name), &draft.workflow)
             .map_err(|error| Failure::new(Exit::Refused, error))?;
-        match session.output.format() {
-            Format::Dot => print(&draw::dot(&graph)),
-            Format::Mermaid => print(&draw::mermaid(&graph)),
-            Format::Table | Format::Json | Format::Yaml => {
-                session.output.show(&graph, |output| table(&graph, output))
-            }
-        }
+        draw(session, &graph, |output| table(&graph, output))
     }
 
     fn read(&self, namespace: &Namespace) -> Result<WorkflowDraft, Failure> {
@@ -79,6 +73,19 @@ impl Graph {
     }
 }
 
+/// Prints a graph in the format that the user chose.
+pub(crate) fn draw(
+    session: &Session,
+    graph: &rest::Graph,
+    table: impl FnOnce(Output) -> String,
+) -> Result<(), Failure> {
+    match session.output.format() {
+        Format::Dot => print(&draw::dot(graph)),
+        Format::Mermaid => print(&draw::mermaid(graph)),
+        Format::Table | Format::Json | Format::Yaml => session.output.show(graph, table),
+    }
+}
+
 fn table(graph: &rest::Graph, output: Output) -> String {
     let mut table = output.table(&["LEVEL", "STEP", "KIND", "NEEDS", "STARTS"]).sparing(&["LEVEL", "KIND"]);
     let mut needs: HashMap<&str, Vec<&str>> = HashMap::new();
@@ -98,7 +105,8 @@ fn table(graph: &rest::Graph, output: Output) -> String {
     let count = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
     let (steps, edges) = (count(graph.nodes.len(), "step"), count(graph.edges.len(), "edge"));
     let depth = graph.depth();
-    format!("{}/{}: {steps}, {edges}, depth {depth}\n\n{}", graph.namespace, graph.job, text(table))
+    let job = graph.job.as_ref().map_or("", Name::as_str);
+    format!("{}/{job}: {steps}, {edges}, depth {depth}\n\n{}", graph.namespace, text(table))
 }
 
 /// When and how often a step starts, as far as it is not the default.

@@ -3,8 +3,8 @@
 use punctual_core::limits::KEY_BYTES_MAX;
 use punctual_node::Topic;
 use punctual_wire::rest::{
-    ATTEMPT_KEY_HEADER, ActOnRuns, ActedOnRuns, Again, Cancel, Code, EVENT_STREAM, Event, Move, Progress,
-    Run, RunPage, Submit, TaskProgress, TaskProgressed, Trigger, Why,
+    ATTEMPT_KEY_HEADER, ActOnRuns, ActedOnRuns, Again, Cancel, Code, Comment, EVENT_STREAM, Event, Graph,
+    Move, Progress, Run, RunPage, Submit, TaskProgress, TaskProgressed, Trigger, Why,
 };
 use punctual_wire::schema;
 use punctual_wire::text::Instant;
@@ -70,6 +70,28 @@ pub(super) fn runs() -> Vec<Operation> {
         .may_take::<Again>()
         .refuses(&[Code::NoSuchRun, Code::NoSuchJob, Code::WrongState]),
         post(
+            "/api/v1/namespaces/{namespace}/runs/{id}/pause",
+            "pause_run",
+            "Start no further step of a workflow",
+        )
+        .may_take::<Comment>()
+        .answers::<Run>(200, "The run, paused")
+        .refuses(&[Code::NoSuchRun, Code::NotAWorkflow, Code::WrongState]),
+        post("/api/v1/namespaces/{namespace}/runs/{id}/resume", "resume_run", "Continue a paused workflow")
+            .may_take::<Comment>()
+            .answers::<Run>(200, "The run, which goes on")
+            .refuses(&[Code::NoSuchRun, Code::NotAWorkflow, Code::WrongState]),
+        paged_by_step(get(
+            "/api/v1/namespaces/{namespace}/runs/{id}/graph",
+            "show_run_graph",
+            "Show the steps of a workflow and what became of each",
+        ))
+        .refuses(&[Code::NoSuchRun, Code::NotAWorkflow]),
+        decision("/api/v1/namespaces/{namespace}/runs/{id}/steps/{step}/approve", "approve_step", "Approve a step that waits for it"),
+        decision("/api/v1/namespaces/{namespace}/runs/{id}/steps/{step}/reject", "reject_step", "Reject a step that waits for an approval: it fails"),
+        decision("/api/v1/namespaces/{namespace}/runs/{id}/steps/{step}/skip", "skip_step", "Skip a step that has not started, or waits"),
+        decision("/api/v1/namespaces/{namespace}/runs/{id}/steps/{step}/cancel", "cancel_step", "Stop a step that has started: it fails"),
+        post(
             "/api/v1/namespaces/{namespace}/runs/{id}/progress",
             "report_progress",
             "Report the progress of an attempt, with its token or its key",
@@ -84,6 +106,22 @@ pub(super) fn runs() -> Vec<Operation> {
             .answers::<TaskProgressed>(200, "The progress was recorded")
             .refuses(&[Code::NoSuchRun, Code::WrongState, Code::OutdatedToken]),
     ]
+}
+
+fn decision(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
+    post(path, id, summary).may_take::<Comment>().answers::<Run>(200, "The run of the workflow").refuses(&[
+        Code::NoSuchRun,
+        Code::NotAWorkflow,
+        Code::NoSuchStep,
+        Code::WrongState,
+    ])
+}
+
+/// The steps come after the one that `after` names.
+pub(super) fn paged_by_step(operation: Operation) -> Operation {
+    listing(operation)
+        .query("after", &json!({ "type": "string", "description": "The last step of the page before." }))
+        .answers::<Graph>(200, "The graph")
 }
 
 fn attempt_key() -> Value {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::attempt::Outcome as Ended;
-use punctual_core::command::{Expect, Key, Made, PutJob, RetryRun, RunJob, Submit};
+use punctual_core::command::{ActOnSteps, Expect, Key, Made, PutJob, RetryRun, RunJob, StepsAct, Submit};
 use punctual_core::ids::{Epoch, JobId, RunId, Token, WorkerId};
 use punctual_core::job::{Cursor, Definition, Invalid, Job, Keep, Misfire, MisfirePolicy, Overlap, Unique};
 use punctual_core::name::{Name, Namespace};
@@ -161,6 +161,13 @@ fn commands() -> Vec<Command> {
             resume: true,
             dead_letter: true,
         }),
+        Command::ActOnSteps(ActOnSteps {
+            namespace: namespace.clone(),
+            run: RUN,
+            act: StepsAct::Approve(name.clone()),
+            by: Some("release-manager".into()),
+            comment: "looks good".into(),
+        }),
         Command::DiscardDeadLetter { namespace: namespace.clone(), run: RUN },
         Command::Progress {
             namespace: namespace.clone(),
@@ -204,6 +211,7 @@ named! { command_names: Command =>
     Command::CancelRun { .. } => "cancel",
     Command::MoveRun { .. } => "move",
     Command::RetryRun(_) => "retry",
+    Command::ActOnSteps(_) => "act_on_steps",
     Command::DiscardDeadLetter { .. } => "discard",
     Command::Progress { .. } => "progress",
     Command::Tell { .. } => "tell",
@@ -307,6 +315,9 @@ fn refusals() -> Vec<Refusal> {
         Refusal::WrongVersion { name: name.clone(), expected: 1, actual: 2 },
         Refusal::CalendarInUse { calendar: name.clone(), job: name },
         Refusal::WrongState { run: RUN, status: Status::TimedOut, hint: "it has ended already".into() },
+        Refusal::NotAWorkflow(RUN),
+        Refusal::NoSuchStep { run: RUN, step: "load".parse().unwrap() },
+        Refusal::WrongStep { step: "load".parse().unwrap(), state: "open".into(), hint: "skip it".into() },
         Refusal::OutdatedToken(RUN),
         Refusal::Invalid(Invalid::new("task.process.command[2]", "say \"it\" again")),
         Refusal::TooManyRuns,
@@ -326,6 +337,9 @@ named! { refusal_names: Refusal =>
     Refusal::WrongVersion { .. } => "wrong version",
     Refusal::CalendarInUse { .. } => "calendar in use",
     Refusal::WrongState { .. } => "wrong state",
+    Refusal::NotAWorkflow(_) => "not a workflow",
+    Refusal::NoSuchStep { .. } => "no such step",
+    Refusal::WrongStep { .. } => "wrong step",
     Refusal::OutdatedToken(_) => "outdated token",
     Refusal::Invalid(_) => "invalid",
     Refusal::TooManyRuns => "too many runs",

@@ -5,7 +5,8 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use punctual_wire::rest::{Graph, GraphNode};
+use punctual_core::name::Name;
+use punctual_wire::rest::{Graph, GraphNode, StepState};
 
 use super::starts;
 use crate::cli::output::one_line;
@@ -14,7 +15,8 @@ use crate::cli::output::one_line;
 const LINE_MAX: usize = 60;
 
 pub(super) fn dot(graph: &Graph) -> String {
-    let mut out = format!("digraph \"{}\" {{\n  rankdir=LR;\n  node [shape=box];\n", graph.job);
+    let name = graph.job.as_ref().map_or("workflow", Name::as_str);
+    let mut out = format!("digraph \"{name}\" {{\n  rankdir=LR;\n  node [shape=box];\n");
     for (index, node) in graph.nodes.iter().enumerate() {
         let escaped = |line: String| line.replace('\\', "\\\\").replace('"', "\\\"");
         let label: Vec<String> = lines(node).into_iter().map(escaped).collect();
@@ -55,6 +57,7 @@ pub(super) fn mermaid(graph: &Graph) -> String {
 /// What stands in the box of a step.
 fn lines(node: &GraphNode) -> Vec<String> {
     let mut lines = vec![node.step.clone(), node.kind.clone()];
+    lines.extend(node.state.map(|state| StepState::as_str(state).to_owned()));
     lines.extend(starts(node).iter().map(|line| one_line(line, LINE_MAX)));
     lines
 }
@@ -92,7 +95,7 @@ task:
 
     fn graph() -> Graph {
         let drafts = job_file::read_workflows(FILE, &Namespace::default()).unwrap();
-        Graph::of(&drafts[0].namespace, &drafts[0].name, &drafts[0].workflow).unwrap()
+        Graph::of(&drafts[0].namespace, Some(&drafts[0].name), &drafts[0].workflow).unwrap()
     }
 
     #[test]

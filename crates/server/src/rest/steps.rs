@@ -1,0 +1,231 @@
+//! Workflows: their graphs, and what people decide on them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::request::Parts;
+use punctual_core::change::Want;
+use punctual_core::command::{ActOnSteps, Command, Refusal, StepsAct};
+use punctual_core::ids::RunId;
+use punctual_core::limits::PAGE_MAX;
+use punctual_core::name::Name;
+use punctual_core::workflow::{Items, State as Became, StepRecord, Work, Workflow};
+use punctual_wire::Text;
+use punctual_wire::rest::{self, Code, Comment, Graph, GraphNode, Problem, Run, StepState};
+use serde::Deserialize;
+
+use super::problem::Failed;
+use super::request::{Asked, MaybeJson, Named, RunAt, StepAt};
+use super::runs::changed;
+use crate::Endpoints;
+use crate::auth::Caller;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Paging {
+    limit: Option<Text<usize>>,
+    /// The last step of the page before.
+    after: Option<String>,
+}
+
+impl Paging {
+    /// A page is as large as it may be: a graph is drawn whole.
+    fn cut(&self, graph: &mut Graph) -> Result<(), Failed> {
+        let limit = self.limit.as_ref().map_or(PAGE_MAX, |limit| limit.0);
+        if !(1..=PAGE_MAX).contains(&limit) {
+            return Err(Problem::parameter("limit", format!("must be 1 to {PAGE_MAX}")).into());
+        }
+        graph.page(self.after.as_deref(), limit);
+        Ok(())
+    }
+}
+
+pub(crate) async fn graph_of_job(
+    State(endpoints): State<Endpoints>,
+    at: Named,
+    Asked(paging): Asked<Paging>,
+) -> Result<Json<Graph>, Failed> {
+    let job = endpoints.find_job(&at.namespace, &at.name).await?;
+    let workflow = job.definition.workflow().ok_or_else(|| {
+        Failed(Problem::new(Code::NotAWorkflow, format!("job `{}` is not a workflow", at.name)))
+    })?;
+    let mut graph = Graph::of(&job.namespace, Some(&job.name), workflow).map_err(Refusal::from)?;
+    paging.cut(&mut graph)?;
+    Ok(Json(graph))
+}
+
+pub(crate) async fn graph_of_run(
+    State(endpoints): State<Endpoints>,
+    at: RunAt,
+    Asked(paging): Asked<Paging>,
+) -> Result<Json<Graph>, Failed> {
+    let record = endpoints.find_run(&at).await?;
+    let workflow = record.definition.workflow().ok_or(Refusal::NotAWorkflow(at.run))?;
+    let run = &record.run;
+    let mut graph = Graph::of(&run.namespace, run.job_name(), workflow).map_err(Refusal::from)?;
+    paging.cut(&mut graph)?;
+    graph.run = Some(Text(run.id));
+    graph.state = Some(rest::State(run.status()));
+    graph.paused = run.paused.as_deref().map(Into::into);
+    endpoints.add_steps(&mut graph.nodes, workflow, run.id).await?;
+    Ok(Json(graph))
+}
+
+/// Approves, rejects, skips or cancels a step, as the last segment of the path says.
+pub(crate) async fn decide(
+    State(endpoints): State<Endpoints>,
+    at: StepAt,
+    parts: Parts,
+    MaybeJson(comment): MaybeJson<Comment>,
+) -> Result<Json<Run>, Failed> {
+    let (run, step) = endpoints.find_step(&at.run, &at.step).await?;
+    act(&endpoints, RunAt { run, ..at.run }, (at.act)(step), &parts, comment).await
+}
+
+pub(crate) async fn pause(
+    State(endpoints): State<Endpoints>,
+    at: RunAt,
+    parts: Parts,
+    MaybeJson(comment): MaybeJson<Comment>,
+) -> Result<Json<Run>, Failed> {
+    act(&endpoints, at, StepsAct::Pause, &parts, comment).await
+}
+
+pub(crate) async fn resume(
+    State(endpoints): State<Endpoints>,
+    at: RunAt,
+    parts: Parts,
+    MaybeJson(comment): MaybeJson<Comment>,
+) -> Result<Json<Run>, Failed> {
+    act(&endpoints, at, StepsAct::Resume, &parts, comment).await
+}
+
+async fn act(
+    endpoints: &Endpoints,
+    at: RunAt,
+    act: StepsAct,
+    parts: &Parts,
+    comment: Comment,
+) -> Result<Json<Run>, Failed> {
+    let caller = Caller::of(&parts.headers, &parts.extensions);
+    let known = endpoints.gate.who(&caller).await.map_err(|refused| Failed(refused.into()))?;
+    let (by, comment) = (known.map(|(name, _)| name.into()), comment.into_core()?);
+    let RunAt { namespace, run } = at;
+    changed(endpoints, Command::ActOnSteps(ActOnSteps { namespace, run, act, by, comment })).await
+}
+
+impl Endpoints {
+    /// The rows of a workflow's steps.
+    pub(crate) async fn step_rows(&self, workflow: RunId) -> Result<Vec<Arc<StepRecord>>, Failed> {
+        let (mut rows, mut after) = (Vec::new(), None);
+        loop {
+            let page = self.handle.reads().steps(workflow, after, PAGE_MAX).await?;
+            let Some(last) = page.last() else { return Ok(rows) };
+            after = Some((last.key.step, last.key.item));
+            let is_last = page.len() < PAGE_MAX;
+            rows.extend(page);
+            if is_last {
+                return Ok(rows);
+            }
+        }
+    }
+
+    /// Adds what became of each step, also in sub-workflows. Of a sub-workflow with `map` each item has its own graph.
+    async fn add_steps(
+        &self,
+        nodes: &mut [GraphNode],
+        workflow: &Workflow,
+        run: RunId,
+    ) -> Result<(), Failed> {
+        let mut places: HashMap<String, usize> = HashMap::new();
+        for (place, node) in nodes.iter_mut().enumerate() {
+            node.state = Some(StepState::Open);
+            places.insert(node.step.clone(), place);
+        }
+        let mut open = vec![(String::new(), workflow, run)];
+        while let Some((prefix, workflow, run)) = open.pop() {
+            let rows = self.step_rows(run).await?;
+            let items = counted(&rows);
+            for row in rows.iter().filter(|row| row.key.item.is_none()) {
+                let Some(step) = usize::try_from(row.key.step).ok().and_then(|index| workflow.step(index))
+                else {
+                    continue;
+                };
+                let path = format!("{prefix}{}", step.name);
+                if let (Work::Workflow(inner), Some(child)) = (&step.work, row.child) {
+                    open.push((format!("{path}/"), inner, child));
+                }
+                let Some(node) = places.get(&path).map(|place| &mut nodes[*place]) else { continue };
+                node.add(row);
+                if let (Some(told), Some(seen), false) =
+                    (&mut node.items, items.get(&row.key.step), row.state.has_ended())
+                {
+                    (told.succeeded, told.failed) = (seen.succeeded, seen.failed);
+                }
+            }
+        }
+        skip_inner(nodes, &places);
+        self.add_runs(nodes).await
+    }
+
+    /// Adds when the run of each step started.
+    async fn add_runs(&self, nodes: &mut [GraphNode]) -> Result<(), Failed> {
+        let runs: HashMap<RunId, usize> =
+            nodes.iter().enumerate().filter_map(|(place, node)| Some((node.run?.0, place))).collect();
+        let ids: Vec<RunId> = runs.keys().copied().collect();
+        for ids in ids.chunks(PAGE_MAX) {
+            let wants = ids.iter().map(|run| (run.shard(), Want::Run(*run))).collect();
+            for record in self.handle.reads().fetch(wants).await?.runs {
+                if let Some(place) = runs.get(&record.run.id) {
+                    nodes[*place].add_run(&record.run);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The run whose workflow has a step, and the name of the step. `settle/book` is a step of a sub-workflow.
+    async fn find_step(&self, at: &RunAt, path: &str) -> Result<(RunId, Name), Failed> {
+        let mut run = at.run;
+        let mut names = path.split('/').peekable();
+        loop {
+            let name: Result<Name, _> = names.next().unwrap_or_default().parse();
+            let name = name.map_err(|error| Problem::parameter("step", error.to_string()))?;
+            if names.peek().is_none() {
+                return Ok((run, name));
+            }
+            let record = self.find_run(&RunAt { namespace: at.namespace.clone(), run }).await?;
+            let workflow = record.definition.workflow().ok_or(Refusal::NotAWorkflow(run))?;
+            let index = workflow.all().position(|step| step.name == name);
+            let rows = self.step_rows(run).await?;
+            let is_of = |row: &&Arc<StepRecord>| {
+                usize::try_from(row.key.step).ok() == index && row.key.item.is_none()
+            };
+            let child = rows.iter().find(is_of).and_then(|row| row.child);
+            run = child.ok_or(Refusal::NoSuchStep { run, step: name })?;
+        }
+    }
+}
+
+/// How many items of each step have ended.
+fn counted(rows: &[Arc<StepRecord>]) -> HashMap<u32, Items> {
+    let mut counted: HashMap<u32, Items> = HashMap::new();
+    for row in rows.iter().filter(|row| row.key.item.is_some()) {
+        let items = counted.entry(row.key.step).or_default();
+        items.succeeded += u32::from(row.state == Became::Succeeded);
+        items.failed += u32::from(row.state == Became::Failed);
+    }
+    counted
+}
+
+/// The steps of a sub-workflow that was skipped were skipped too.
+fn skip_inner(nodes: &mut [GraphNode], places: &HashMap<String, usize>) {
+    for place in 0..nodes.len() {
+        let parent = nodes[place].parent.as_ref().and_then(|parent| places.get(parent));
+        if parent.is_some_and(|parent| nodes[*parent].state == Some(StepState::Skipped)) {
+            nodes[place].state = Some(StepState::Skipped);
+        }
+    }
+}
