@@ -27,7 +27,7 @@ impl Shard {
         self.seal_runs(dirty.runs.iter().chain(&dirty.lazy), &mut changes);
         self.count(&dirty, &mut changes, cx.now);
         for settled in dirty.settled {
-            seal_settled(settled, &mut changes);
+            seal_settled(settled, self.settings.records, &mut changes);
         }
         for (step, stored) in dirty.steps.into_values() {
             match stored {
@@ -75,6 +75,9 @@ impl Shard {
 
     /// Adds the ended runs and the skips of this batch to the statistics.
     fn count(&mut self, dirty: &Dirty, changes: &mut Changes, now: Timestamp) {
+        if !self.settings.records {
+            return;
+        }
         if is_planted(Fault::EndIsCountedLate) {
             self.tallies.seal(self.commit, changes, now);
         }
@@ -133,7 +136,9 @@ impl Shard {
                     changes.update(row);
                 } else {
                     changes.insert(row);
-                    index(&live.run, terms_of_birth(&live.run, &live.definition), changes);
+                    if self.settings.records {
+                        index(&live.run, terms_of_birth(&live.run, &live.definition), changes);
+                    }
                 }
             }
         }
@@ -193,14 +198,14 @@ impl Shard {
     }
 }
 
-fn seal_settled(settled: Settled, changes: &mut Changes) {
+fn seal_settled(settled: Settled, records: bool, changes: &mut Changes) {
     let Settled { run, definition, stored, dead } = settled;
     if stored {
         changes.delete(RowKey::Run(run.id));
-    } else {
+    } else if records {
         index(&run, terms_of_birth(&run, &definition), changes);
     }
-    if !(run.attempt == 1 && is_planted(Fault::ErrorIsNotIndexed)) {
+    if records && !(run.attempt == 1 && is_planted(Fault::ErrorIsNotIndexed)) {
         index(&run, terms_of_end(&run, &definition), changes);
     }
     if dead {

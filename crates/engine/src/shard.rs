@@ -34,11 +34,13 @@ pub struct Settings {
     pub attempt_lease: Duration,
     /// Timers on one page: about how many a shard keeps in memory.
     pub page: usize,
+    /// Whether statistics and search terms are written. Only a benchmark leaves them out, to measure what they cost.
+    pub records: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { attempt_lease: Duration::from_secs(15), page: 512 }
+        Settings { attempt_lease: Duration::from_secs(15), page: 512, records: true }
     }
 }
 

@@ -42,6 +42,8 @@ pub struct Config {
     pub clock: Arc<dyn Clock>,
     pub lanes: usize,
     pub attempt_lease: Duration,
+    /// See [`punctual_engine::Settings::records`].
+    pub records: bool,
     pub shard_lease: Duration,
     /// `None` means a single node that leads every shard.
     pub cluster: Option<Cluster>,
@@ -211,7 +213,11 @@ fn new_driver(config: &Config, schedules: bool) -> Driver {
         shard_lease: config.shard_lease,
         session: config.cluster.as_ref().map(|cluster| cluster.session.clone()),
         commit_batch: COMMIT_BATCH_MAX,
-        engine: punctual_engine::Settings { attempt_lease: config.attempt_lease, ..Default::default() },
+        engine: punctual_engine::Settings {
+            attempt_lease: config.attempt_lease,
+            records: config.records,
+            ..Default::default()
+        },
     };
     let mut driver = Driver::new(settings, config.clock.moment());
     if let Some(cluster) = &config.cluster {

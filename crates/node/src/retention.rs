@@ -108,6 +108,7 @@ mod tests {
                 clock: Arc::new(ManualClock::at(NOW)),
                 lanes: 1,
                 attempt_lease: Duration::from_secs(15),
+                records: true,
                 shard_lease: Duration::from_secs(3),
                 cluster: None,
                 attempt_keys: None,

@@ -63,6 +63,7 @@ async fn node(clock: &Arc<Wrong>, store: &Arc<Memory>) -> Node {
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         lanes: 1,
         attempt_lease: Duration::from_secs(15),
+        records: true,
         shard_lease: Duration::from_secs(3),
         cluster: None,
         attempt_keys: None,

@@ -32,6 +32,8 @@ pub struct Settings {
     pub durability: Durability,
     pub shards: u16,
     pub attempt_lease: Duration,
+    /// See [`punctual_engine::Settings::records`]; no file or flag sets it.
+    pub records: bool,
     pub shard_lease: Duration,
     /// The longest interval between clock checks.
     pub look: Duration,
@@ -240,6 +242,7 @@ impl Overrides {
             store: given(self.store.url, "store.url")?,
             durability: given(self.store.durability, "store.durability")?,
             shards: given(self.store.shards, "store.shards")?,
+            records: true,
             attempt_lease: given(self.leases.attempt, "leases.attempt")?.0,
             shard_lease: given(self.leases.shard, "leases.shard")?.0,
             look: given(self.clock.look, "clock.look")?.0,

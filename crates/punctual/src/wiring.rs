@@ -210,6 +210,7 @@ pub async fn start(settings: &Settings, parts: Parts) -> anyhow::Result<Running>
         clock: Arc::clone(&clock),
         lanes: if cluster.is_some() { LANES_SHARED } else { 1 },
         attempt_lease: settings.attempt_lease,
+        records: settings.records,
         shard_lease: settings.shard_lease,
         cluster,
         attempt_keys: Some(attempt_keys),

@@ -52,6 +52,7 @@ fn alone(store: &Arc<Memory>) -> (Node, watch::Sender<Leaders>) {
         clock: Arc::new(ManualClock::at(NOW)),
         lanes: 1,
         attempt_lease: Duration::from_secs(15),
+        records: true,
         shard_lease: Duration::from_secs(3),
         cluster: None,
         attempt_keys: None,

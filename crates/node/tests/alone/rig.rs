@@ -23,6 +23,7 @@ pub(crate) async fn node_with(store: &Arc<Memory>, clock: Arc<dyn Clock>) -> Nod
         clock,
         lanes: 2,
         attempt_lease: Duration::from_secs(15),
+        records: true,
         shard_lease: Duration::from_secs(3),
         cluster: None,
         attempt_keys: None,

@@ -34,6 +34,7 @@ fn config(store: &Arc<Memory>) -> Config {
         clock: Arc::new(ManualClock::at(NOW)),
         lanes: 1,
         attempt_lease: Duration::from_secs(15),
+        records: true,
         shard_lease: Duration::from_secs(3),
         cluster: None,
         attempt_keys: None,

@@ -53,9 +53,19 @@ impl Drop for Folder {
 
 /// A ready node with all roles. With 0 slots it does not wait for a worker.
 pub(super) async fn node(folder: &Folder, slots: usize) -> anyhow::Result<(Running, Handle)> {
+    node_with(folder, slots, |_| {}).await
+}
+
+/// The same with other settings.
+pub(super) async fn node_with(
+    folder: &Folder,
+    slots: usize,
+    change: impl FnOnce(&mut Settings),
+) -> anyhow::Result<(Running, Handle)> {
     let overrides =
         Overrides { data: Some(folder.path().to_owned()), slots: Some(slots), ..Overrides::default() };
-    let settings = Settings::read(None, overrides).map_err(anyhow::Error::msg)?;
+    let mut settings = Settings::read(None, overrides).map_err(anyhow::Error::msg)?;
+    change(&mut settings);
     let running = dev::start(&settings).await?;
     running.ready().await?;
     let handle = running.handle().clone();

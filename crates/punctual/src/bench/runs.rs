@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::Found;
 use super::bare;
-use super::data_folder::{DataFolder, Stopwatch, node};
+use super::data_folder::{DataFolder, Stopwatch, node_with};
 use super::load::through;
 use super::member::{Member, settle};
 use super::statistics::median;
@@ -44,6 +44,9 @@ pub(crate) struct Runs {
     /// Measure so many nodes in turn with one alone, all on this machine and on one store
     #[arg(long, value_name = "COUNT", requires = "store", default_value_t = 1)]
     nodes: usize,
+    /// Measure in turn without statistics and search terms, to see what they cost
+    #[arg(long, conflicts_with = "store")]
+    statistics: bool,
     /// Then prune all these runs, and measure as many again on the same store
     #[arg(long)]
     prune: bool,
@@ -66,6 +69,17 @@ pub(crate) struct Measured {
     several: Option<Several>,
     #[serde(flatten)]
     pruned: Option<Pruned>,
+    #[serde(flatten)]
+    statistics: Option<Statistics>,
+}
+
+/// The results without statistics and search terms.
+#[derive(Debug, Serialize)]
+struct Statistics {
+    runs_per_second_without_statistics: f64,
+    /// By how much the runs are slower with them.
+    statistics_cost_percent: f64,
+    runs_each_without_statistics: Vec<f64>,
 }
 
 /// The results on a store whose history was pruned.
@@ -113,6 +127,11 @@ impl Found for Measured {
             lines.push(("no-op runs, several nodes", format!("{runs_per_second_of_several:.0}/s")));
             lines.push(("ratio to one node", format!("{ratio_of_several:.2}")));
         }
+        if let Some(statistics) = &self.statistics {
+            let without = statistics.runs_per_second_without_statistics;
+            lines.push(("no-op runs without statistics", format!("{without:.0}/s")));
+            lines.push(("cost of statistics", format!("{:.1} %", statistics.statistics_cost_percent)));
+        }
         if let Some(pruned) = &self.pruned {
             lines.push(("pruned rows", format!("{:.0}/s", pruned.pruned_rows_per_second)));
             lines
@@ -136,6 +155,7 @@ struct Whole {
 struct Each {
     runs: Vec<f64>,
     several: Vec<f64>,
+    without_statistics: Vec<f64>,
     pruning: Vec<f64>,
     after_pruning: Vec<f64>,
     baseline: Vec<f64>,
@@ -152,6 +172,9 @@ impl Runs {
                 each.single_of_eight.push(bare::single_rows(url, CLIENTS).await?);
             }
             each.baseline.push(self.bare().await?);
+            if self.statistics {
+                each.without_statistics.push(self.on_sqlite(false).await?.runs);
+            }
             let whole = self.whole(1).await?;
             each.runs.push(whole.runs);
             each.pruning.extend(whole.pruning);
@@ -163,6 +186,7 @@ impl Runs {
         let (runs, baseline) = (median(each.runs.clone()), median(each.baseline.clone()));
         let several = median(each.several.clone());
         let after_pruning = median(each.after_pruning.clone());
+        let without = median(each.without_statistics.clone());
         Ok(Measured {
             runs_per_second: runs,
             baseline_runs_per_second: baseline,
@@ -186,18 +210,17 @@ impl Runs {
                 ratio_after_pruning: after_pruning / runs,
                 runs_each_after_pruning: each.after_pruning,
             }),
+            statistics: self.statistics.then(|| Statistics {
+                runs_per_second_without_statistics: without,
+                statistics_cost_percent: (without / runs - 1.0) * 100.0,
+                runs_each_without_statistics: each.without_statistics,
+            }),
         })
     }
 
     async fn whole(&self, nodes: usize) -> anyhow::Result<Whole> {
         Ok(match self.store.as_deref() {
-            None => {
-                let folder = self.data.folder("runs")?;
-                let (running, handle) = node(&folder, self.slots).await?;
-                let whole = self.measure(&[handle]).await?;
-                running.shut_down().await;
-                whole
-            }
+            None => self.on_sqlite(true).await?,
             Some(url) => {
                 let names = (0..nodes).map(|number| format!("node-{number}"));
                 let folders =
@@ -215,6 +238,14 @@ impl Runs {
                 whole
             }
         })
+    }
+
+    async fn on_sqlite(&self, records: bool) -> anyhow::Result<Whole> {
+        let folder = self.data.folder("runs")?;
+        let (running, handle) = node_with(&folder, self.slots, |settings| settings.records = records).await?;
+        let whole = self.measure(&[handle]).await?;
+        running.shut_down().await;
+        Ok(whole)
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a number of runs fits")]

@@ -87,6 +87,7 @@ impl Center {
             clock: clock.clone(),
             lanes: 1,
             attempt_lease: setting.lease,
+            records: true,
             shard_lease: Duration::from_secs(3),
             cluster: None,
             attempt_keys: None,

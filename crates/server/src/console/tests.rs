@@ -38,6 +38,7 @@ impl Scene {
             clock: clock.clone(),
             lanes: 1,
             attempt_lease: Duration::from_secs(15),
+            records: true,
             shard_lease: Duration::from_secs(3),
             cluster: None,
             attempt_keys: None,

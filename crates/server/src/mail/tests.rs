@@ -56,6 +56,7 @@ impl Scene {
             clock: clock as Arc<dyn Clock>,
             lanes: 1,
             attempt_lease: 2 * LEASE,
+            records: true,
             shard_lease: LEASE,
             cluster: Some(cluster),
             attempt_keys: None,

@@ -129,7 +129,11 @@ impl World {
             shard_lease: SHARD_LEASE,
             commit_batch: self.size.commit_batch,
             session: node.session.clone(),
-            engine: punctual_engine::Settings { attempt_lease: ATTEMPT_LEASE, page: self.size.page },
+            engine: punctual_engine::Settings {
+                attempt_lease: ATTEMPT_LEASE,
+                page: self.size.page,
+                records: true,
+            },
         };
         self.measure(index);
         let moment = self.moment(index);

@@ -24,6 +24,7 @@ impl Real {
             clock: Arc::new(ManualClock::at(fake::NOW)),
             lanes: 1,
             attempt_lease: Duration::from_secs(15),
+            records: true,
             shard_lease: Duration::from_secs(3),
             cluster: None,
             attempt_keys: None,
