@@ -2,6 +2,7 @@
 import Ban from '@lucide/svelte/icons/ban';
 import Check from '@lucide/svelte/icons/check';
 import CircleCheck from '@lucide/svelte/icons/circle-check';
+import CircleDashed from '@lucide/svelte/icons/circle-dashed';
 import CircleDot from '@lucide/svelte/icons/circle-dot';
 import CircleSlash from '@lucide/svelte/icons/circle-slash';
 import Clock from '@lucide/svelte/icons/clock';
@@ -13,6 +14,7 @@ import SkipForward from '@lucide/svelte/icons/skip-forward';
 import TimerOff from '@lucide/svelte/icons/timer-off';
 import TriangleAlert from '@lucide/svelte/icons/triangle-alert';
 import Unplug from '@lucide/svelte/icons/unplug';
+import UserCheck from '@lucide/svelte/icons/user-check';
 import X from '@lucide/svelte/icons/x';
 import type { LucideIcon } from '@lucide/svelte';
 import type { Words } from '../i18n/i18n.svelte';
@@ -44,6 +46,8 @@ export const looks: Record<AnyState, Look> = {
   alive: { tone: 'ok', icon: CircleCheck },
   draining: { tone: 'warn', icon: LogOut },
   stuck: { tone: 'bad', icon: TriangleAlert },
+  open: { tone: 'idle', icon: CircleDashed },
+  approval: { tone: 'warn', icon: UserCheck },
 };
 
 /** States in which a run can still change. */

@@ -38,7 +38,7 @@ function words(page) {
 
 /** Names and units that are the same in both languages, and the switch, which names the other language. */
 const SHARED =
-  /^broken$|Punctual|YAML|JSON|Cron|curl|HTTP|UTC|Europe\/Berlin|Switch to English|切换到中文|\bp(50|95|99)\b/g;
+  /^(broken|nightly)$|Punctual|YAML|JSON|Cron|curl|HTTP|UTC|Europe\/Berlin|Switch to English|切换到中文|\bp(50|95|99)\b/g;
 const isForeign = {
   en: (text) => /\p{Script=Han}/u.test(text.replace(SHARED, '')),
   zh: (text) => /[a-z]{3}/i.test(text.replace(SHARED, '')) && !/\p{Script=Han}/u.test(text),

@@ -57,13 +57,20 @@ async function seed(api, ns, texts) {
     task: { noop: {} },
   });
   await api('POST', at('jobs', 'paused', 'pause'));
+  const steps = { [name]: { approve: {} }, after: { needs: [name], task: { noop: {} } } };
+  await api('PUT', at('jobs', 'flow'), {
+    task: { workflow: { steps, finally: { end: { task: { noop: {} } } } } },
+  });
   const done = await api('POST', at('jobs', name, 'run'), {});
   const failed = await api('POST', at('jobs', 'broken', 'run'), {});
   const waiting = await api('POST', at('jobs', 'stuck', 'run'), {});
   const free = await api('POST', at('runs'), { task: good, key: texts.key, params });
+  const flow = await api('POST', at('jobs', 'flow', 'run'), {});
   const message = await api('POST', at('queues', texts.queue, 'messages'), { body: long, key: texts.key });
   for (const { id } of [done, failed, free])
     await until(async () => (await api('GET', at('runs', id))).finished_at);
+  const eventsOf = async (id) => (await api('GET', `${at('runs', id)}?events=true`)).events;
+  await until(async () => (await eventsOf(flow.id)).some((event) => event.what === 'split'));
   const [letter] = (await api('GET', at('dead-letters'))).items;
 
   const link = (path, query = {}) => {
@@ -85,6 +92,10 @@ async function seed(api, ns, texts) {
     'failed run': link(`/runs/${failed.id}`),
     'waiting run': link(`/runs/${waiting.id}`),
     'run without a job': link(`/runs/${free.id}`),
+    'steps of a job': link('/jobs/flow', { tab: 'steps' }),
+    workflow: link(`/runs/${flow.id}`),
+    gantt: link(`/runs/${flow.id}`, { view: 'gantt' }),
+    step: link(`/runs/${flow.id}`, { step: name }),
     calendar: link('/calendar'),
     queues: link('/queues'),
     queue: link(queue),

@@ -40,3 +40,10 @@ test('a run is cancelled while it is open and retried when it has ended', () => 
   expect(of('running', 'cancelling: asked by admin'), 'it can be killed at once').toEqual(['cancel']);
   expect(of('failed')).toEqual(['replay', 'retry']);
 });
+
+test('a workflow has no attempt to move: it is paused and resumed', () => {
+  const run = { state: 'running', reason: null } as const;
+  expect(actionsOf(run, {})).toEqual(['pause', 'cancel']);
+  expect(actionsOf(run, { paused: { at: '2026-11-17T02:00:00Z' } })).toEqual(['resume', 'cancel']);
+  expect(actionsOf({ ...run, state: 'failed' }, {})).toEqual(['replay', 'retry']);
+});

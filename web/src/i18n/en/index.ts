@@ -15,6 +15,7 @@ import { shell } from './shell';
 import { states } from './states';
 import { tokens } from './tokens';
 import { workers } from './workers';
+import { workflow } from './workflow';
 
 export const en = {
   common,
@@ -27,6 +28,7 @@ export const en = {
   editor,
   runs,
   run,
+  workflow,
   calendar,
   queues,
   queue,

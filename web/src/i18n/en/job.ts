@@ -2,7 +2,13 @@ import { count } from '../plural';
 
 export const job = {
   title: 'Job',
-  tabs: { overview: 'Overview', runs: 'Runs', revisions: 'Revisions', definition: 'Definition' },
+  tabs: {
+    overview: 'Overview',
+    steps: 'Steps',
+    runs: 'Runs',
+    revisions: 'Revisions',
+    definition: 'Definition',
+  },
   unknown: 'There is no such job. It may have been deleted.',
   toJobs: 'All jobs',
   sections: 'Parts of the job',
@@ -103,6 +109,7 @@ export const job = {
     grpc: 'gRPC call',
     queue: 'Message to a queue',
     function: 'Function of a program',
+    workflow: 'Workflow',
     noop: 'Does nothing',
   } as Record<string, string>,
   parameters: 'Parameters',

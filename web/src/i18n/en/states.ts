@@ -15,4 +15,6 @@ export const states = {
   alive: 'Alive',
   draining: 'Draining',
   stuck: 'Stuck',
+  open: 'Not started',
+  approval: 'Needs approval',
 };

@@ -16,6 +16,7 @@ import { shell } from './shell';
 import { states } from './states';
 import { tokens } from './tokens';
 import { workers } from './workers';
+import { workflow } from './workflow';
 
 export const zh = {
   common,
@@ -28,6 +29,7 @@ export const zh = {
   editor,
   runs,
   run,
+  workflow,
   calendar,
   queues,
   queue,

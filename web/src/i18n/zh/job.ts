@@ -3,7 +3,7 @@ import { num } from '../plural';
 
 export const job = {
   title: '任务',
-  tabs: { overview: '概览', runs: '运行', revisions: '版本', definition: '定义' },
+  tabs: { overview: '概览', steps: '步骤', runs: '运行', revisions: '版本', definition: '定义' },
   unknown: '没有这个任务，它可能已被删除。',
   toJobs: '全部任务',
   sections: '任务的各部分',
@@ -102,6 +102,7 @@ export const job = {
     grpc: 'gRPC 调用',
     queue: '发送消息到队列',
     function: '程序中的函数',
+    workflow: '工作流',
     noop: '不做任何事',
   } as Record<string, string>,
   parameters: '参数',

@@ -17,4 +17,6 @@ export const states = {
   alive: '在线',
   draining: '排空中',
   stuck: '卡住',
+  open: '未开始',
+  approval: '待审批',
 } satisfies typeof en;

@@ -43,6 +43,7 @@ export function taskText(task: JobFile['task']): { kind: string; text: string } 
   if (task.grpc)
     return { kind: 'grpc', text: `${task.grpc.method ?? 'punctual.v1.Executor'} ${task.grpc.address}` };
   if (task.queue) return { kind: 'queue', text: task.queue.name };
+  if (task.workflow) return { kind: 'workflow', text: '' };
   if (task.function) return { kind: 'function', text: task.function };
   return { kind: 'noop', text: '' };
 }

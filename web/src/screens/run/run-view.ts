@@ -1,4 +1,5 @@
 // What the screens say about a run, from the fields that the server sends.
+import type { Graph } from '../../api/types';
 import type { Run } from '../../api/types';
 import { isOpen, type AnyState } from '../../lib/states';
 
@@ -11,11 +12,18 @@ export function isEnded(run: Pick<Run, 'state'>): boolean {
   return !isOpen(run.state);
 }
 
-/** What can be done to a run, the primary action last. */
-export function actionsOf(run: Pick<Run, 'state' | 'reason'>): ('move' | 'cancel' | 'replay' | 'retry')[] {
+export type RunAction = 'move' | 'pause' | 'resume' | 'cancel' | 'replay' | 'retry';
+
+/** What can be done to a run, the primary action last. `flow` is the graph of a workflow, which has no attempt to move. */
+export function actionsOf(
+  run: Pick<Run, 'state' | 'reason'>,
+  flow: Pick<Graph, 'paused'> | null = null,
+): RunAction[] {
   if (isEnded(run)) return ['replay', 'retry'];
   // A run that is being stopped can still be killed at once.
-  return shownState(run) === 'running' ? ['move', 'cancel'] : ['cancel'];
+  if (shownState(run) !== 'running') return ['cancel'];
+  if (flow) return [flow.paused ? 'resume' : 'pause', 'cancel'];
+  return ['move', 'cancel'];
 }
 
 /** From the first start to the end, or to `now` while it runs. Null: it did not start. */

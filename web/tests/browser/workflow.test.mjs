@@ -1,0 +1,128 @@
+// The steps of a workflow: the graph while it runs, decisions by hand, the Gantt chart, and the graph of the job.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { button, cluster, go, inDefault, inDialog, put, start, state, visit } from './scene.mjs';
+import { until } from './servers.mjs';
+
+let api, reader;
+before(async () => {
+  ({ api, reader } = await cluster());
+});
+
+const noop = { noop: {} };
+const box = (page, step) => page.getByRole('group', { name: /^Graph/ }).locator(`[data-box="${step}"]`);
+const says = (page, step, word) => box(page, step).getByText(word, { exact: true }).waitFor();
+const panelOf = (page, step) => page.getByRole('complementary', { name: step, exact: true });
+const stepsOf = async (id) => {
+  const { nodes } = await api('GET', inDefault(`runs/${id}/graph`));
+  return Object.fromEntries(nodes.map((node) => [node.step, node]));
+};
+
+test('a diamond is drawn, and goes on when its approval is given by the button', async () => {
+  const steps = {
+    fetch: { task: noop },
+    check: { needs: ['fetch'], approve: { within: '1h' } },
+    count: { needs: ['fetch'], task: { shell: 'echo 3' } },
+    join: { needs: ['check', 'count'], task: noop },
+  };
+  await put('diamond', { task: { workflow: { steps, finally: { clean: { task: noop } } } } });
+  const { id } = await start('diamond');
+
+  await visit({ token: reader, path: `#/runs/${id}?step=check` }, async (page) => {
+    await panelOf(page, 'check').getByText('Needs approval', { exact: true }).waitFor();
+    assert.equal(await page.getByRole('button', { name: /^(Approve|Reject|Skip|Pause)/ }).count(), 0);
+  });
+
+  await visit({ path: `#/runs/${id}` }, async (page) => {
+    await says(page, 'check', 'Needs approval');
+    await says(page, 'count', 'Succeeded');
+    await says(page, 'join', 'Not started');
+    await says(page, 'clean', 'Not started');
+
+    await box(page, 'check').click();
+    const panel = panelOf(page, 'check');
+    await panel.getByText('Counts as rejected', { exact: true }).waitFor();
+    await panel.getByLabel('Comment (optional)').fill('The numbers are right.');
+    await panel.getByRole('button', { name: 'Approve', exact: true }).click();
+    await panel.getByText('A person approved it.').waitFor();
+    await panel.locator('blockquote').getByText('The numbers are right.').waitFor();
+    await state(page, 'Succeeded');
+    await says(page, 'join', 'Succeeded');
+    await says(page, 'clean', 'Succeeded');
+  });
+  const { check } = await stepsOf(id);
+  assert.equal(check.by_hand.comment, 'The numbers are right.');
+
+  await visit({ path: `#/runs/${id}` }, async (page) => {
+    // By keys: to the second column, and its step is opened.
+    await box(page, 'fetch').focus();
+    await page.keyboard.press('ArrowRight');
+    const focused = await page.evaluate(() => document.activeElement.dataset.box);
+    assert.ok(['check', 'count'].includes(focused), focused);
+    await page.keyboard.press('Enter');
+    await panelOf(page, focused).waitFor();
+    await page.keyboard.press('Escape');
+    await panelOf(page, focused).waitFor({ state: 'detached' });
+    assert.equal(await page.evaluate(() => document.activeElement.dataset.box), focused);
+
+    await page.getByRole('link', { name: 'Gantt', exact: true }).click();
+    const chart = page.getByRole('group', { name: 'Gantt' });
+    await chart.getByRole('link', { name: 'join', exact: true }).click();
+    await panelOf(page, 'join').getByRole('link', { name: 'Log and output' }).click();
+    await page.getByText('Step join of').waitFor();
+    await state(page, 'Succeeded');
+
+    await go(page, '#/jobs/diamond');
+    await page.getByRole('link', { name: 'Steps', exact: true }).click();
+    await box(page, 'join').click();
+    await panelOf(page, 'join').getByText('all_succeeded', { exact: true }).waitFor();
+    assert.equal(await page.getByText('Not started', { exact: true }).count(), 0);
+  });
+});
+
+test('a paused workflow starts no step until it is resumed', async () => {
+  const steps = { gate: { approve: {} }, next: { needs: ['gate'], task: noop } };
+  await put('brake', { task: { workflow: { steps } } });
+  const { id } = await start('brake');
+  await visit({ path: `#/runs/${id}` }, async (page) => {
+    await says(page, 'gate', 'Needs approval');
+    await button(page, 'Pause').click();
+    await page.getByRole('dialog').getByLabel('Comment (optional)').fill('The bank is closed.');
+    await inDialog(page, 'Pause').click();
+    await page.getByRole('region', { name: 'Steps' }).getByText('The bank is closed.').waitFor();
+
+    await page.getByRole('link', { name: 'Decide' }).click();
+    await panelOf(page, 'gate').getByRole('button', { name: 'Approve', exact: true }).click();
+    await says(page, 'gate', 'Succeeded');
+    assert.equal((await stepsOf(id)).next.state, 'open');
+    await panelOf(page, 'gate').getByRole('button', { name: 'Close' }).click();
+
+    await button(page, 'Resume').click();
+    await inDialog(page, 'Resume').click();
+    await state(page, 'Succeeded');
+    await says(page, 'next', 'Succeeded');
+  });
+});
+
+test('steps are skipped and cancelled by hand', async () => {
+  const steps = {
+    slow: { task: { shell: 'sleep 600' } },
+    late: { needs: ['slow'], rule: 'all_done', task: noop },
+    last: { needs: ['late'], rule: 'all_done', task: noop },
+  };
+  await put('detour', { task: { workflow: { steps } } });
+  const { id } = await start('detour');
+  await visit({ path: `#/runs/${id}?step=late` }, async (page) => {
+    await panelOf(page, 'late').getByRole('button', { name: 'Skip…' }).click();
+    await inDialog(page, 'Skip the step').click();
+    await panelOf(page, 'late').getByText('A person skipped it.').waitFor();
+
+    await says(page, 'slow', 'Running');
+    await box(page, 'slow').click();
+    await panelOf(page, 'slow').getByRole('button', { name: 'Cancel…' }).click();
+    await inDialog(page, 'Cancel the step').click();
+    await says(page, 'slow', 'Cancelled');
+    await state(page, 'Failed');
+  });
+  await until(async () => (await stepsOf(id)).last.state === 'succeeded');
+});
