@@ -9,6 +9,8 @@ use punctual_tests::{Export, Node, Scene};
 use punctual_verify::Options;
 use serde_json::{Value, json};
 
+const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
+
 fn node(scene: &Scene) -> Node {
     let mut node = scene.node().with_env("PUNCTUAL_SLOTS", "4").with_env("PUNCTUAL_DURABILITY", "relaxed");
     node.start();
@@ -188,7 +190,10 @@ fn a_release_waits_for_its_approval_and_says_who_gave_it() {
     act("steps/release%2Freview/approve").ok();
     wait::until_so("the release is over", SOON, || state("release")["state"] == "succeeded");
     let review = state("release/review");
-    assert_eq!((&review["reason"], &review["by_hand"]["comment"]), (&json!("approved"), &json!("checked with the bank")));
+    assert_eq!(
+        (&review["reason"], &review["by_hand"]["comment"]),
+        (&json!("approved"), &json!("checked with the bank"))
+    );
     assert_eq!(act("steps/release%2Freview/reject").status, 409);
     act("pause").ok();
     assert_eq!(graph()["paused"]["comment"], "checked with the bank");
@@ -199,5 +204,33 @@ fn a_release_waits_for_its_approval_and_says_who_gave_it() {
     assert_eq!(ended(&node, &run)["state"], "succeeded");
     let table = node.cli(["run", "graph", &run]).ok();
     assert!(table.contains("release/ship") && table.contains("skipped: by hand"), "{table}");
+    verify(&scene, &node);
+}
+
+/// Applies an example, starts it, and returns the id of its run.
+fn start_example(node: &Node, name: &str) -> String {
+    node.cli(["job", "apply", &format!("{EXAMPLES}/{name}.yaml")]).ok();
+    node.api().start_job(name)["id"].as_str().expect("a run has an id").to_owned()
+}
+
+#[test]
+fn the_examples_of_workflows_do_what_they_say() {
+    let scene = Scene::new();
+    let node = node(&scene);
+    let (etl, settlement) = (start_example(&node, "etl"), start_example(&node, "settlement"));
+    let release = start_example(&node, "release");
+    let etl = ended(&node, &etl);
+    assert_eq!((&etl["state"], &etl["output"]), (&json!("succeeded"), &json!("3 tables\n")), "{etl:#}");
+    let failed = ended(&node, &settlement);
+    assert_eq!(failed["state"], "failed", "{failed:#}");
+    let expected =
+        [("alarm", "succeeded"), ("collect", "succeeded"), ("pay", "failed"), ("unlock", "succeeded")];
+    assert_eq!(steps(&node, &settlement), expected.map(|(step, state)| (step.to_owned(), state.to_owned())));
+    wait::until_so("the release can be approved", SOON, || {
+        node.cli(["run", "approve", &release, "review", "--comment", "looks good"]).status.success()
+    });
+    assert_eq!(ended(&node, &release)["state"], "succeeded");
+    let shown = node.cli(["run", "show", &release]).ok();
+    assert!(shown.contains("approved; by hand: looks good") && shown.contains("apologise"), "{shown}");
     verify(&scene, &node);
 }
