@@ -68,7 +68,8 @@ pub(crate) async fn graph_of_run(
     paging.cut(&mut graph)?;
     graph.run = Some(Text(run.id));
     graph.state = Some(rest::State(run.status()));
-    graph.paused = run.paused.as_deref().map(Into::into);
+    let is_over = run.status().is_terminal();
+    graph.paused = run.paused.as_deref().filter(|_| !is_over).map(Into::into);
     endpoints.add_steps(&mut graph.nodes, workflow, run.id).await?;
     Ok(Json(graph))
 }
