@@ -220,7 +220,7 @@ fn the_examples_of_workflows_do_what_they_say() {
     let (etl, settlement) = (start_example(&node, "etl"), start_example(&node, "settlement"));
     let release = start_example(&node, "release");
     let etl = ended(&node, &etl);
-    assert_eq!((&etl["state"], &etl["output"]), (&json!("succeeded"), &json!("3 tables\n")), "{etl:#}");
+    assert_eq!((&etl["state"], &etl["output"]), (&json!("succeeded"), &json!("3 tables")), "{etl:#}");
     let failed = ended(&node, &settlement);
     assert_eq!(failed["state"], "failed", "{failed:#}");
     let expected =

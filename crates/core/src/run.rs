@@ -231,6 +231,14 @@ impl Run {
         }
     }
 
+    /// The revision of its job that it was made under.
+    pub fn revision(&self) -> Option<u32> {
+        match &self.origin {
+            Origin::Job { revision, .. } => Some(*revision),
+            Origin::AdHoc(_) => None,
+        }
+    }
+
     /// When a page of timers must bring this run into memory. `None` means that it is always in memory.
     pub fn wake_at(&self) -> Option<Timestamp> {
         match self.state {

@@ -94,7 +94,7 @@ impl People {
                 Command::RetryRun(RetryRun { namespace, run, params, due: None, key, resume, dead_letter })
             }
             21..=23 => {
-                let (act, by) = (workflows::act(dice), Some("somebody".into()));
+                let (act, by) = (workflows::act(dice), Some("ops".into()));
                 Command::ActOnSteps(ActOnSteps { namespace, run, act, by, comment: tag(ticket).into() })
             }
             _ => Command::DiscardDeadLetter { namespace, run },

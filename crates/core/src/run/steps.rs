@@ -11,6 +11,7 @@ use super::{Cause, Reason, Run, State, What};
 use crate::Timestamp;
 use crate::ids::RunId;
 use crate::progress::Reported;
+use crate::workflow::ByHand;
 
 /// The step of a workflow that a run executes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +54,11 @@ impl Run {
     /// Whether it is a workflow whose steps have begun and not all ended.
     pub fn has_open_steps(&self) -> bool {
         matches!(self.state, State::Split { .. }) && self.children().is_empty()
+    }
+
+    /// Who has paused the workflow. `None` means that it is not paused, or has ended.
+    pub fn paused_by(&self) -> Option<&ByHand> {
+        self.paused.as_deref().filter(|_| !self.status().is_terminal())
     }
 
     /// Which child of its parent it is: the index of a part, or the name of a step with the index of its item.

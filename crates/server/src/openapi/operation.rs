@@ -79,7 +79,7 @@ fn segment(name: &'static str) -> Describe {
         "worker" => plain(&json!({ "type": "string", "minLength": 1, "maxLength": 256 })),
         "file" => plain(&json!({ "type": "string", "pattern": "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$" })),
         "step" => plain(
-            &json!({ "type": "string", "maxLength": 1024, "pattern": "^[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*$" }),
+            &json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]{1,128}(/[A-Za-z0-9_-]{1,128}){0,15}$" }),
         ),
         "revision" => plain(&json!({ "type": "integer", "minimum": 1, "maximum": u32::MAX })),
         _ => of::<schema::Name>(),

@@ -68,8 +68,7 @@ pub(crate) async fn graph_of_run(
     paging.cut(&mut graph)?;
     graph.run = Some(Text(run.id));
     graph.state = Some(rest::State(run.status()));
-    let is_over = run.status().is_terminal();
-    graph.paused = run.paused.as_deref().filter(|_| !is_over).map(Into::into);
+    graph.paused = run.paused_by().map(Into::into);
     endpoints.add_steps(&mut graph.nodes, workflow, run.id).await?;
     Ok(Json(graph))
 }

@@ -8,7 +8,7 @@ use punctual_core::job::Definition;
 use punctual_core::limits::LISTED_OUTPUT_BYTES_MAX;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::progress;
-use punctual_core::run::{self as rule, Origin, SplitRole, Status};
+use punctual_core::run::{self as rule, SplitRole, Status};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
@@ -197,24 +197,16 @@ pub fn statuses(word: &str) -> Option<Vec<Status>> {
 impl From<&rule::Run> for Run {
     fn from(run: &rule::Run) -> Self {
         let reported = run.progress.as_deref();
-        let (job, revision) = match &run.origin {
-            Origin::Job { name, revision, .. } => (Some(name.clone()), Some(*revision)),
-            Origin::AdHoc(_) => (None, None),
-        };
         let stopping = run.cancelling().map(|cause| match cause {
             rule::Cause::Moved => "moving to another worker".to_owned(),
             cause => format!("cancelling: {}", rule::Reason::Cancelled(cause)),
         });
-        let paused = run
-            .paused
-            .as_deref()
-            .filter(|_| !run.status().is_terminal())
-            .map(|by_hand| by_hand.told("paused"));
+        let paused = run.paused_by().map(|by_hand| by_hand.told("paused"));
         Run {
             id: Text(run.id),
             namespace: run.namespace.clone(),
-            job,
-            revision,
+            job: run.job_name().cloned(),
+            revision: run.revision(),
             trigger: run.trigger.into(),
             state: State(run.status()),
             due_at: Text(run.due),
@@ -389,7 +381,7 @@ mod tests {
 
     fn running() -> rule::Run {
         let at = Timestamp::from_millis;
-        let origin = Origin::Job { id: JobId(7), name: "hello".parse().unwrap(), revision: 3 };
+        let origin = rule::Origin::Job { id: JobId(7), name: "hello".parse().unwrap(), revision: 3 };
         let mut run = rule::Run::new(
             RunId(9_007_199_254_740_993),
             Namespace::default(),
