@@ -28,7 +28,7 @@ fn check(workflow: &Workflow) {
     let mut progress = Progress::new(&graph);
     let mut decided = vec![0; graph.nodes().len()];
     while progress.end().is_none() {
-        let now = progress.advance(&graph, &mut |step, _| Ok(step % 3 != 1));
+        let now = progress.advance(&graph, |step, _| Ok(step % 3 != 1));
         assert!(!now.is_empty(), "it stands still");
         for (step, decision) in now {
             decided[step] += 1;
