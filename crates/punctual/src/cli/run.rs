@@ -110,10 +110,10 @@ Examples:
     Skip(steps::Decide),
     /// Pause a workflow: no further step starts
     #[command(after_help = "Example:\n  punctual run pause 4683711365120 --comment \"database is slow\"")]
-    Pause(steps::Hold),
+    Pause(steps::Pause),
     /// Continue a paused workflow
     #[command(after_help = "Example:\n  punctual run resume 4683711365120")]
-    Resume(steps::Hold),
+    Resume { id: RunId },
     /// Move a running run to another worker: it continues there at its last checkpoint
     #[command(
         after_help = "Examples:\n  punctual run move 4683711365120\n  punctual run move 4683711365120 --to w2"
@@ -254,8 +254,8 @@ impl Verb {
             Verb::Approve(decide) => decide.run(session, "approve", "approved").await,
             Verb::Reject(decide) => decide.run(session, "reject", "rejected").await,
             Verb::Skip(decide) => decide.run(session, "skip", "skipped").await,
-            Verb::Pause(hold) => hold.pause(session).await,
-            Verb::Resume(hold) => hold.resume(session).await,
+            Verb::Pause(pause) => pause.run(session).await,
+            Verb::Resume { id } => steps::resume(session, id).await,
             Verb::Cancel { id, step: Some(step), .. } => {
                 steps::Decide::of(id, step).run(session, "cancel", "cancelling").await
             }

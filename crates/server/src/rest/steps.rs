@@ -17,7 +17,7 @@ use punctual_wire::rest::{self, Code, Comment, Graph, GraphNode, Problem, Run, S
 use serde::Deserialize;
 
 use super::problem::Failed;
-use super::request::{Asked, MaybeJson, Named, RunAt, StepAt};
+use super::request::{Asked, MaybeJson, Named, RunAt, StepAt, page_limit};
 use super::runs::changed;
 use crate::Endpoints;
 use crate::auth::Caller;
@@ -32,11 +32,8 @@ pub(crate) struct Paging {
 
 impl Paging {
     /// A page is as large as it may be: a graph is drawn whole.
-    fn cut(&self, graph: &mut Graph) -> Result<(), Failed> {
-        let limit = self.limit.as_ref().map_or(PAGE_MAX, |limit| limit.0);
-        if !(1..=PAGE_MAX).contains(&limit) {
-            return Err(Problem::parameter("limit", format!("must be 1 to {PAGE_MAX}")).into());
-        }
+    fn cut(self, graph: &mut Graph) -> Result<(), Failed> {
+        let limit = page_limit(Some(self.limit.unwrap_or(Text(PAGE_MAX))))?;
         graph.page(self.after.as_deref(), limit);
         Ok(())
     }
@@ -97,9 +94,8 @@ pub(crate) async fn resume(
     State(endpoints): State<Endpoints>,
     at: RunAt,
     parts: Parts,
-    MaybeJson(comment): MaybeJson<Comment>,
 ) -> Result<Json<Run>, Failed> {
-    act(&endpoints, at, StepsAct::Resume, &parts, comment).await
+    act(&endpoints, at, StepsAct::Resume, &parts, Comment::default()).await
 }
 
 async fn act(

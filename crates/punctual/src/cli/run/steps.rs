@@ -23,7 +23,7 @@ pub(crate) struct Decide {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Hold {
+pub(crate) struct Pause {
     /// The run of the workflow
     id: RunId,
     /// Why; it is recorded with your token's name
@@ -45,20 +45,19 @@ impl Decide {
     }
 }
 
-impl Hold {
-    pub(super) async fn pause(self, session: &Session) -> Result<(), Failure> {
+impl Pause {
+    pub(super) async fn run(self, session: &Session) -> Result<(), Failure> {
         let (id, comment) = (self.id, Comment { comment: self.comment });
         let run = session.client.pause_run(&session.namespace, id, &comment).await?;
         session.output.show(&run, |_| {
             format!("paused {id}: no further step starts; `punctual run resume {id}` continues it")
         })
     }
+}
 
-    pub(super) async fn resume(self, session: &Session) -> Result<(), Failure> {
-        let (id, comment) = (self.id, Comment { comment: self.comment });
-        let run = session.client.resume_run(&session.namespace, id, &comment).await?;
-        session.output.show(&run, |_| format!("resumed {id}"))
-    }
+pub(super) async fn resume(session: &Session, id: RunId) -> Result<(), Failure> {
+    let run = session.client.resume_run(&session.namespace, id).await?;
+    session.output.show(&run, |_| format!("resumed {id}"))
 }
 
 /// The whole graph of a workflow's run.

@@ -78,7 +78,6 @@ pub(super) fn runs() -> Vec<Operation> {
         .answers::<Run>(200, "The run, paused")
         .refuses(&[Code::NoSuchRun, Code::NotAWorkflow, Code::WrongState]),
         post("/api/v1/namespaces/{namespace}/runs/{id}/resume", "resume_run", "Continue a paused workflow")
-            .may_take::<Comment>()
             .answers::<Run>(200, "The run, which goes on")
             .refuses(&[Code::NoSuchRun, Code::NotAWorkflow, Code::WrongState]),
         paged_by_step(get(
@@ -117,7 +116,7 @@ fn decision(path: &'static str, id: &'static str, summary: &'static str) -> Oper
     ])
 }
 
-/// The steps come after the one that `after` names.
+/// A graph in pages. `after` is the last step of the page before.
 pub(super) fn paged_by_step(operation: Operation) -> Operation {
     listing(operation)
         .query("after", &json!({ "type": "string", "description": "The last step of the page before." }))
