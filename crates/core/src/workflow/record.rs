@@ -80,7 +80,7 @@ pub enum StepReason {
     Expression,
     Approved,
     Rejected,
-    /// Nobody approved it in time.
+    /// It was not approved in time.
     NotApproved,
     /// The workflow was cancelled, or its timeout was reached, while it waited.
     Stopped,
