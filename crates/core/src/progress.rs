@@ -36,12 +36,16 @@ impl Progress {
 
     /// Whether it has only what people look at, so that a newer one replaces it.
     pub fn is_for_show(&self) -> bool {
-        let Progress { percent: _, message: _, checkpoint, seq, rebalance, params } = self;
-        checkpoint.is_none() && seq.is_none() && params.is_none() && !rebalance
+        let Progress { percent: _, message: _, seq: _, checkpoint, rebalance, params } = self;
+        checkpoint.is_none() && params.is_none() && !rebalance
     }
 
-    /// Takes over what a newer report for show gives.
+    /// Takes over what the next report for show gives, unless its number says that it comes late.
     pub fn follow(&mut self, newer: Progress) {
+        if newer.seq.is_some() && newer.seq <= self.seq {
+            return;
+        }
+        self.seq = newer.seq.or(self.seq);
         self.percent = newer.percent.or(self.percent);
         self.message = newer.message.or(self.message.take());
     }

@@ -131,6 +131,12 @@ impl Status {
             || self.members != newer.members
             || self.lost != newer.lost
     }
+
+    /// What changes with commits. Reports of progress come far more often, and wake nobody.
+    pub(crate) fn counts(&self) -> impl PartialEq + use<> {
+        let runs = [self.live_runs, self.ready_runs, self.running_runs];
+        (runs, self.messages, [self.commits, self.changes, self.stale_reports])
+    }
 }
 
 /// A worker known to this node.

@@ -460,6 +460,17 @@ fn reports_of_several_attempts_are_sent_together() {
 }
 
 #[test]
+fn numbered_reports_are_gathered_and_late_ones_left_out() {
+    let mut rig = Rig::new(3);
+    rig.assign(A, assignment(1, 1));
+    let numbered = |seq, percent| Progress { seq: Some(seq), ..Progress::percent(percent) };
+    for (seq, percent) in [(1, 10), (3, 30), (2, 20)] {
+        assert_eq!(reports(&rig.step(Input::Progress(progress(1, numbered(seq, percent))))), []);
+    }
+    assert_eq!(reports(&rig.pass(GATHER)), [progress(1, numbered(3, 30))]);
+}
+
+#[test]
 fn a_checkpoint_and_an_outcome_are_sent_at_once_after_earlier_reports() {
     let mut rig = Rig::new(3);
     rig.assign(A, assignment(1, 1));

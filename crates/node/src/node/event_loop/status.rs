@@ -94,7 +94,7 @@ impl EventLoop {
         let is_quiet = self.in_flight == 0;
         let has_unpublished = &mut self.has_unpublished;
         self.channels.status.send_if_modified(|old| {
-            *has_unpublished |= *old != status;
+            *has_unpublished |= old.counts() != status.counts();
             let is_news = old.is_news(&status) || (is_quiet && *has_unpublished);
             *old = status;
             *has_unpublished &= !is_news;
