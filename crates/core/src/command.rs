@@ -10,12 +10,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
+use crate::cross_shard::CancelCall;
 use crate::ids::{RunId, ShardId, Token};
 use crate::job::{self, Definition, Job};
 use crate::name::{Name, Namespace};
 use crate::progress::Progress;
 use crate::queue;
-use crate::run::{Run, Status};
+use crate::run::{Caller, Run, Status};
 use crate::schedule::calendar::Calendar;
 use crate::task::Params;
 
@@ -74,7 +75,9 @@ pub enum Command {
         /// Answer only when it is stored.
         durable: bool,
     },
-    /// Tells an attempt about the message that it delivered. Ignored if the attempt has ended.
+    /// Cancels the run that an attempt of another job has started.
+    CancelCall(CancelCall),
+    /// Tells an attempt about the message that it delivered, or the run that it started. Ignored if it has ended.
     Tell {
         sender: queue::Sender,
         news: queue::News,
@@ -100,7 +103,7 @@ pub enum Expect {
     Revision(u32),
 }
 
-/// Starts a job by hand.
+/// Starts a job by hand, or for a step of a workflow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunJob {
     pub namespace: Namespace,
@@ -109,6 +112,9 @@ pub struct RunJob {
     /// `None` means now.
     pub due: Option<Timestamp>,
     pub key: Option<Key>,
+    /// The attempt that starts it and waits for its end. Its parameters are merged over those of the job. `None` means a
+    /// user.
+    pub caller: Option<Caller>,
 }
 
 /// Submits a run without a job.
@@ -187,7 +193,10 @@ impl Command {
             | Command::ReplanJob { namespace, name, .. }
             | Command::DeleteJob { namespace, name, .. }
             | Command::PauseJob { namespace, name }
-            | Command::ResumeJob { namespace, name } => job::shard_of(namespace, name, shards),
+            | Command::ResumeJob { namespace, name }
+            | Command::CancelCall(CancelCall { namespace, job: name, .. }) => {
+                job::shard_of(namespace, name, shards)
+            }
             Command::Submit(Submit { namespace, key: Some(key), .. }) => {
                 ShardId::of(&[namespace.as_str().as_bytes(), key.text.as_bytes()], shards)
             }
@@ -211,7 +220,8 @@ impl Command {
             | Command::ReplanJob { name, .. }
             | Command::DeleteJob { name, .. }
             | Command::PauseJob { name, .. }
-            | Command::ResumeJob { name, .. } => format!("job `{name}`"),
+            | Command::ResumeJob { name, .. }
+            | Command::CancelCall(CancelCall { job: name, .. }) => format!("job `{name}`"),
             Command::Submit(_) => "new run".to_owned(),
             Command::CancelRun { run, .. }
             | Command::MoveRun { run, .. }
@@ -243,6 +253,7 @@ impl Command {
             | Command::PauseJob { .. }
             | Command::ResumeJob { .. }
             | Command::CancelRun { .. }
+            | Command::CancelCall(_)
             | Command::DiscardDeadLetter { .. }
             | Command::Progress { .. }
             | Command::Tell { .. } => true,

@@ -76,6 +76,8 @@ pub const WORKFLOW_EDGES_MAX: usize = 20_000;
 pub const WORKFLOW_DEPTH_MAX: usize = 1000;
 /// Levels of workflows, the outermost included.
 pub const WORKFLOW_NESTING_MAX: usize = 16;
+/// Runs of jobs, each started by the one before: by its end, or by a step of it.
+pub const CHAIN_MAX: u32 = 64;
 /// Items of one `map`.
 pub const MAP_ITEMS_MAX: u32 = 10_000;
 /// The output of a step, as expressions can use it.

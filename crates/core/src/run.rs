@@ -24,6 +24,7 @@
 mod apply;
 mod assignee;
 mod entry;
+mod link;
 pub mod split;
 mod reason;
 mod state;
@@ -47,6 +48,7 @@ use crate::workflow::ByHand;
 pub use apply::{Event, Refused};
 pub use assignee::Assignee;
 pub use entry::{Entry, What};
+pub use link::{Caller, Link};
 pub use reason::{Lack, Reason};
 pub use split::{Child, Part, SplitRole};
 pub use state::{Cause, State, Status, Wait};
@@ -103,6 +105,8 @@ pub struct Run {
     pub step: Option<Box<StepOf>>,
     /// Who paused the workflow: no further step of it starts. `None` means that it is not paused.
     pub paused: Option<Box<ByHand>>,
+    /// The runs of other jobs that it is linked to. `None` means none.
+    pub link: Option<Box<Link>>,
     /// The nodes that wrote the entries: each from the entry at this index on. Entries before the first index were
     /// written without a cluster.
     pub signed: Vec<(u32, Arc<str>)>,
@@ -140,6 +144,11 @@ pub enum Trigger {
     Retry,
     /// A split run or a workflow, of which this is a child.
     Parent,
+    /// A step of a workflow of another job.
+    Workflow,
+    /// The end of a run of another job.
+    After,
+    Event,
 }
 
 impl Trigger {
@@ -152,6 +161,9 @@ impl Trigger {
             Trigger::Submit => "submit",
             Trigger::Retry => "retry",
             Trigger::Parent => "parent",
+            Trigger::Workflow => "workflow",
+            Trigger::After => "after",
+            Trigger::Event => "event",
         }
     }
 }
@@ -204,6 +216,7 @@ impl Run {
             split_role: None,
             step: None,
             paused: None,
+            link: None,
             signed: Vec::new(),
         }
     }
@@ -252,9 +265,13 @@ impl Run {
     pub fn late_from(&self) -> Timestamp {
         match self.trigger {
             Trigger::Schedule | Trigger::Misfire => self.due,
-            Trigger::Manual | Trigger::Submit | Trigger::Retry | Trigger::Parent => {
-                self.due.max(self.created_at)
-            }
+            Trigger::Manual
+            | Trigger::Submit
+            | Trigger::Retry
+            | Trigger::Parent
+            | Trigger::Workflow
+            | Trigger::After
+            | Trigger::Event => self.due.max(self.created_at),
         }
     }
 

@@ -45,6 +45,8 @@ pub enum Task {
     Grpc(Box<Grpc>),
     /// A graph of steps. Its run has no attempt of its own: each step has its own run.
     Workflow(Box<Workflow>),
+    /// A run of another job. Only a step of a workflow has this task; it ends when that run does.
+    Job(Name),
 }
 
 /// A program with its arguments, started without a shell.
@@ -68,6 +70,8 @@ pub enum Kind {
     Queue,
     /// Not executed by workers: they execute its steps.
     Workflow,
+    /// Not executed by workers: they execute the run that it starts.
+    Job,
 }
 
 impl Kind {
@@ -85,6 +89,7 @@ impl Kind {
             Kind::Function => "function",
             Kind::Queue => "queue",
             Kind::Workflow => "workflow",
+            Kind::Job => "job",
         }
     }
 
@@ -104,6 +109,7 @@ impl Task {
             Task::Function(_) => Kind::Function,
             Task::Queue(_) => Kind::Queue,
             Task::Workflow(_) => Kind::Workflow,
+            Task::Job(_) => Kind::Job,
         }
     }
 

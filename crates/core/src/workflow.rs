@@ -158,12 +158,13 @@ impl Step {
 }
 
 impl Step {
-    /// The definition of the runs that execute the step. A step without a task has a task that does nothing.
+    /// The definition of the runs that execute the step. A wait and an approval have none, and a task that does nothing.
     pub fn definition(&self) -> Definition {
         self.definition_of(match &self.work {
             Work::Task(task) => task.clone(),
             Work::Workflow(inner) => Task::Workflow(inner.clone()),
-            Work::Job(_) | Work::Wait(_) | Work::Approve(_) => Task::Noop,
+            Work::Job(name) => Task::Job(name.clone()),
+            Work::Wait(_) | Work::Approve(_) => Task::Noop,
         })
     }
 

@@ -71,8 +71,8 @@ impl Shard {
     /// Puts a ready run into the queue of waiting runs and records why, if no worker fits it. A delivery needs no
     /// worker and is sent at once; a workflow needs none either.
     pub(crate) fn enqueue(&mut self, run: RunId, since: Timestamp, cx: &mut Context<'_>) {
-        if self.runs.get(&run).is_some_and(|live| live.queue().is_some()) {
-            return self.send_off(run, cx);
+        if let Some(to) = self.runs.get(&run).and_then(LiveRun::destination) {
+            return self.send_off(run, to, cx);
         }
         let Some(live) = self.runs.get(&run).filter(|live| live.definition.workflow().is_none()) else {
             return;
@@ -147,9 +147,9 @@ impl Shard {
     /// gets it twice starts it once.
     pub(crate) fn offer_again(&mut self, run: RunId, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get(&run) else { return };
-        let State::Running { assignee, token, cancelling, .. } = live.run.state.clone() else { return };
+        let State::Running { assignee, token, .. } = live.run.state.clone() else { return };
         let Assignee::Worker(worker) = assignee else {
-            return self.deliver_again(run, token, cancelling.is_some(), cx);
+            return self.deliver_again(&assignee, run, token, cx);
         };
         if !cx.pool.roster().is_present(&worker) {
             return;
@@ -209,8 +209,8 @@ impl Shard {
             && let Some((assignee, token)) = attempt
         {
             match assignee {
-                Assignee::Queue(_) => self.withdraw(run, token, cx),
                 Assignee::Worker(worker) => self.order_stop(worker, (run, token), cause, cx),
+                elsewhere => self.take_back(&elsewhere, run, token, cx),
             }
         }
         self.stop_children(run, cause, cx);

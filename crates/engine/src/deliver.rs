@@ -1,16 +1,17 @@
-//! Delivers the messages of runs into queues, and takes the news of those messages.
+//! Sends runs to queues and jobs instead of workers, and takes the news of what became of them.
 //!
 //! A run whose task is a message needs no slot: it is assigned to its queue at once and stays `running` until its
 //! message ends. The queue may belong to another shard, so both sides communicate by requests. A node carries a request
 //! out after the commit, perhaps twice: an attempt adds its message only once, and only the newest token is accepted.
+//! A run that starts another job ([`crate::call`]) is treated the same.
 //!
-//! overlap ──ready──▶ deliver ──request──▶ queue ──news──▶ deliver ──▶ settle
+//! overlap ──ready──▶ deliver ──request──▶ queue or job ──news──▶ deliver ──▶ settle
 
 use punctual_core::attempt::Outcome;
 use punctual_core::cross_shard::CrossShardRequest;
 use punctual_core::ids::{RunId, Token};
-use punctual_core::queue::{Ending, News, QueueKey, Sender, Whereabouts};
-use punctual_core::run::{Cause, Event};
+use punctual_core::queue::{Ending, News, QueueKey, QueueName, Returned, Sender, Whereabouts};
+use punctual_core::run::{Assignee, Cause, Event, Status};
 
 use crate::Shard;
 use crate::assign::Offer;
@@ -18,52 +19,79 @@ use crate::event::Context;
 use crate::memory::LiveRun;
 
 impl Shard {
-    /// Assigns a ready run to its queue and sends its message.
-    pub(crate) fn send_off(&mut self, run: RunId, cx: &mut Context<'_>) {
+    /// Assigns a ready run to a queue or job, and sends it there.
+    pub(crate) fn send_off(&mut self, run: RunId, to: Assignee, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get(&run) else { return };
-        let Some(queue) = live.queue() else { return };
-        let (queue, token) = (queue.clone(), live.run.token.next(self.epoch));
-        if self.transition(run, Event::Sent { queue, token }, cx) {
-            self.send_message(run, token, Offer::New, cx);
+        let token = live.run.token.next(self.epoch);
+        if self.transition(run, Event::Sent { to: to.clone(), token }, cx) {
+            self.send_to(&to, run, token, Offer::New, cx);
         }
     }
 
-    /// Sends the message of a running attempt again after a load: it may never have been sent.
-    pub(crate) fn deliver_again(&self, run: RunId, token: Token, is_stopped: bool, cx: &mut Context<'_>) {
-        if is_stopped {
-            self.withdraw(run, token, cx);
-        } else {
-            self.send_message(run, token, Offer::Again, cx);
+    /// Sends a running attempt again after a load: it may never have been sent.
+    pub(crate) fn deliver_again(&self, to: &Assignee, run: RunId, token: Token, cx: &mut Context<'_>) {
+        let Some(live) = self.runs.get(&run) else { return };
+        if live.run.cancelling().is_some() {
+            self.take_back(to, run, token, cx);
+        } else if live.run.called().is_none() {
+            self.send_to(to, run, token, Offer::Again, cx);
         }
     }
 
-    fn send_message(&self, run: RunId, token: Token, offer: Offer, cx: &mut Context<'_>) {
-        if let Some(assignment) = self.assignment(run, token, offer) {
+    fn send_to(&self, to: &Assignee, run: RunId, token: Token, offer: Offer, cx: &mut Context<'_>) {
+        if let Assignee::Job(_) = to {
+            self.call(run, token, cx);
+        } else if let Some(assignment) = self.assignment(run, token, offer) {
             cx.cross_shard(CrossShardRequest::Deliver(Box::new(assignment)));
         }
     }
 
+    /// Asks for the end of what a stopped attempt was sent to.
+    pub(crate) fn take_back(&self, to: &Assignee, run: RunId, token: Token, cx: &mut Context<'_>) {
+        match to {
+            Assignee::Queue(queue) => self.withdraw(queue.clone(), run, token, cx),
+            Assignee::Job(_) => self.cancel_called(run, token, cx),
+            Assignee::Worker(_) => {}
+        }
+    }
+
     /// Asks the queue to withdraw the message of a stopped attempt. The attempt ends when its message has ended.
-    pub(crate) fn withdraw(&self, run: RunId, token: Token, cx: &mut Context<'_>) {
+    fn withdraw(&self, name: QueueName, run: RunId, token: Token, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get(&run) else { return };
-        let Some(name) = live.queue().cloned() else { return };
         let queue = QueueKey { namespace: live.run.namespace.clone(), name };
         cx.cross_shard(CrossShardRequest::Withdraw { sender: Sender { run, token }, queue });
     }
 
-    /// Takes the news of an attempt's message. News for an attempt that has ended is ignored.
+    /// Takes the news of what an attempt was sent to. News for an attempt that has ended is ignored.
     pub(crate) fn hear(&mut self, sender: Sender, news: &News, cx: &mut Context<'_>) {
         let Sender { run, token } = sender;
-        let Some(queue) = self.runs.get(&run).and_then(LiveRun::queue).cloned() else { return };
-        let (now, at) = (cx.now, |at: &Whereabouts| at.output(&queue));
+        let Some(to) = self.runs.get(&run).and_then(LiveRun::destination) else { return };
+        let (now, at) = (cx.now, |at: &Whereabouts| at.output(&to));
         let outcome = match news {
             News::Delivered(whereabouts) => {
                 let node = cx.pool.node().cloned();
                 return self.note(run, token, cx, |run| {
-                    if run.delivered(&queue, whereabouts, now) {
+                    if run.delivered(&to, whereabouts, now) {
                         run.sign(node.as_ref());
                     }
                 });
+            }
+            News::Called { run: called, since } => {
+                let node = cx.pool.node().cloned();
+                return self.note(run, token, cx, |run| {
+                    if run.calls(*called, *since, now) {
+                        run.sign(node.as_ref());
+                    }
+                });
+            }
+            News::Returned(returned) => {
+                self.note(run, token, cx, |run| drop(run.calls(returned.run, now, now)));
+                let Returned { status, at, output, error, .. } = &**returned;
+                let outcome = match status {
+                    Status::Succeeded => Outcome::succeeded(*at),
+                    _ => Outcome::failed(*at, error.clone()),
+                };
+                Outcome { output: output.clone(), ..outcome }
             }
             News::Undelivered { why } => Outcome::failed(now, why.clone()),
             News::Ended { whereabouts, ending: Ending::Acked } => {

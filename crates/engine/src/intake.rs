@@ -12,8 +12,6 @@ mod launch;
 mod runs;
 
 use punctual_core::command::{Answer, Command, Refusal};
-use punctual_core::job::{Definition, Invalid};
-use punctual_core::workflow::{Work, Workflow};
 
 use crate::Shard;
 use crate::event::{Context, Effect, Ticket};
@@ -51,6 +49,7 @@ impl Shard {
                 }
                 may_report.map(|()| noted(self.take_progress(run, progress, |_| None, cx)))
             }
+            Command::CancelCall(ask) => self.cancel_call(ask, cx),
             Command::Tell { sender, news } => {
                 self.hear(sender, &news, cx);
                 Ok(Answer::Noted)
@@ -59,26 +58,6 @@ impl Shard {
         };
         cx.answer(ticket, reply);
     }
-}
-
-/// Refuses steps that start another job: they are not executed yet.
-fn not_executed_yet(definition: &Definition) -> Result<(), Invalid> {
-    let Some(workflow) = definition.workflow() else { return Ok(()) };
-    let mut open: Vec<(String, &Workflow)> = vec![(String::new(), workflow)];
-    while let Some((path, workflow)) = open.pop() {
-        for step in workflow.all() {
-            let field = format!("{path}task.workflow.steps.{}.", step.name);
-            match &step.work {
-                Work::Job(_) => {
-                    let message = "a step cannot start another job yet; give it a task";
-                    return Err(Invalid::new(format!("{field}job"), message));
-                }
-                Work::Workflow(inner) => open.push((field, inner)),
-                _ => {}
-            }
-        }
-    }
-    Ok(())
 }
 
 fn noted(is_taken: bool) -> Answer {

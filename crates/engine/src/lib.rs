@@ -26,6 +26,7 @@ pub mod family;
 pub mod workflow;
 pub mod assign;
 pub mod deliver;
+pub mod call;
 pub mod report;
 pub mod state;
 pub mod settle;

@@ -12,8 +12,8 @@ use punctual_core::change::{Found, RunRecord, UniqueKey};
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::job::{Definition, Job};
 use punctual_core::name::{Name, Namespace};
-use punctual_core::queue::{Message, QueueName};
-use punctual_core::run::{Run, State, Wait};
+use punctual_core::queue::Message;
+use punctual_core::run::{Assignee, Run, State, Wait};
 use punctual_core::task::Task;
 use punctual_core::time::Elapsed;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -152,10 +152,11 @@ impl LiveRun {
         Class { kind: task.kind(), function: task.function().cloned(), selector, pin }
     }
 
-    /// The queue that the run delivers into. `None` means that its task is not a message, so it needs a worker.
-    pub(crate) fn queue(&self) -> Option<&QueueName> {
+    /// The queue or job that the run goes to. `None` means that it needs a worker, or is a workflow.
+    pub(crate) fn destination(&self) -> Option<Assignee> {
         match &self.definition.task {
-            Task::Queue(queue) => Some(&queue.name),
+            Task::Queue(queue) => Some(Assignee::Queue(queue.name.clone())),
+            Task::Job(name) => Some(Assignee::Job(name.clone())),
             _ => None,
         }
     }

@@ -38,6 +38,7 @@ impl Shard {
         if let Some(job) = job {
             self.release(job, cx);
         }
+        self.tell_caller(&ended, cx);
         match ended.split_parent() {
             Some(parent) => self.child_ended(parent, &ended, cx),
             None => self.step_run_ended(&ended, cx),

@@ -53,6 +53,7 @@ impl Shard {
                     self.want_unique(&keys::retry_key(namespace, *run, &key.text), &mut wants);
                 }
             }
+            Command::CancelCall(ask) => self.want_called(ask, &mut wants),
             // A running attempt is always in memory.
             Command::Tell { .. } => {}
             Command::Queue(ask) => self.want_messages(ask, &mut wants),
@@ -73,7 +74,7 @@ impl Shard {
         }
     }
 
-    fn want_run(&self, run: RunId, wants: &mut Vec<Want>) {
+    pub(crate) fn want_run(&self, run: RunId, wants: &mut Vec<Want>) {
         if !self.runs.contains_key(&run) && !self.pins.runs.contains_key(&run) {
             wants.push(Want::Run(run));
         }

@@ -2,6 +2,7 @@
 
 mod any_history;
 mod by_hand;
+mod calls;
 mod rig;
 mod stops;
 

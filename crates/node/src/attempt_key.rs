@@ -59,7 +59,7 @@ impl AttemptKeys {
         let passes_on = match &assignment.definition.task {
             Task::Shell(_) | Task::Process(_) => true,
             Task::Http(_) | Task::Grpc(_) => assignment.definition.is_accepted_elsewhere(),
-            Task::Noop | Task::Function(_) | Task::Queue(_) | Task::Workflow(_) => false,
+            Task::Noop | Task::Function(_) | Task::Queue(_) | Task::Workflow(_) | Task::Job(_) => false,
         };
         if passes_on {
             assignment.attempt_key = Some(self.key(assignment.run, assignment.token));

@@ -1,8 +1,9 @@
-//! The courier: carries notices between runs and queues, which may be led by different nodes.
+//! The courier: carries notices between runs, queues and jobs, which may be led by different nodes.
 //!
 //! It puts the messages of attempts into their queues, withdraws them when an attempt is stopped, and tells attempts
-//! what became of their message. The requests are idempotent. Each is retried until it succeeds or until this node no
-//! longer leads the shard it came from: then the new leader starts it again.
+//! what became of their message. It does the same for attempts that start the run of another job. The requests are
+//! idempotent. Each is retried until it succeeds or until this node no longer leads the shard it came from: then the new
+//! leader starts it again.
 //!
 //! Requests about one attempt run one after the other, and a withdrawal replaces a waiting delivery: no message is added
 //! for a run that has ended.
@@ -14,13 +15,14 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::attempt::Assignment;
-use punctual_core::command::Command;
-use punctual_core::cross_shard::CrossShardRequest;
-use punctual_core::ids::{RunId, ShardId};
+use punctual_core::command::{Answer, Command, RunJob};
+use punctual_core::cross_shard::{CancelCall, CrossShardRequest};
+use punctual_core::ids::{RunId, ShardId, made_at};
 use punctual_core::queue::{Ask, EndNotice, News, QueueKey, Said, Sender, Whereabouts};
 use punctual_core::task::Task;
 use punctual_core::time::Clock;
@@ -103,7 +105,7 @@ impl Courier {
                 Some(ended) = self.under_way.join_next_with_id() => match ended {
                     Ok((id, outcome)) => self.ended(id, outcome),
                     Err(error) => {
-                        warn!(%error, "a request between a run and a queue ended in a panic");
+                        warn!(%error, "a request between two shards ended in a panic");
                         self.ended(error.id(), Outcome::Again(error.to_string()));
                     }
                 },
@@ -154,7 +156,7 @@ impl Courier {
         match outcome {
             Outcome::Done => drop(self.open.remove(&about)),
             Outcome::Again(why) => {
-                debug!(?about, why, "a notice between a run and a queue was not delivered; retrying");
+                debug!(?about, why, "a request between two shards failed; retrying");
                 self.later.push_back((Instant::now() + AGAIN, about));
             }
         }
@@ -187,13 +189,15 @@ fn about(request: &CrossShardRequest) -> About {
         CrossShardRequest::Deliver(assignment) => {
             About::Message(Sender { run: assignment.run, token: assignment.token })
         }
-        CrossShardRequest::Withdraw { sender, .. } => About::Message(*sender),
+        CrossShardRequest::Call { sender, .. }
+        | CrossShardRequest::CancelCall(CancelCall { sender, .. })
+        | CrossShardRequest::Withdraw { sender, .. } => About::Message(*sender),
         CrossShardRequest::Tell(notice) => About::EndNotice(notice.number),
     }
 }
 
 fn is_withdrawal(request: &CrossShardRequest) -> bool {
-    matches!(request, CrossShardRequest::Withdraw { .. })
+    matches!(request, CrossShardRequest::Withdraw { .. } | CrossShardRequest::CancelCall(_))
 }
 
 /// Waits until then; `None` means for ever.
@@ -208,6 +212,8 @@ async fn run(handle: &Handle, clock: &dyn Clock, request: CrossShardRequest) -> 
     let result = match request {
         CrossShardRequest::Deliver(assignment) => deliver(handle, clock, &assignment).await,
         CrossShardRequest::Withdraw { sender, queue } => withdraw(handle, sender, queue).await,
+        CrossShardRequest::Call { sender, run } => call(handle, sender, *run).await,
+        CrossShardRequest::CancelCall(cancel) => cancel_call(handle, cancel).await,
         CrossShardRequest::Tell(notice) => tell(handle, notice).await,
     };
     result.map_or_else(|failure| Outcome::Again(failure.to_string()), |()| Outcome::Done)
@@ -248,6 +254,30 @@ async fn withdraw(handle: &Handle, sender: Sender, queue: QueueKey) -> Result<()
     }
 }
 
+/// Starts the run of another job. If that is refused, the attempt fails.
+async fn call(handle: &Handle, sender: Sender, run: RunJob) -> Result<(), Failure> {
+    let news = match handle.command(Command::RunJob(run)).await {
+        Ok(Answer::Run(run)) => News::Called { run: run.id, since: run.created_at },
+        Ok(Answer::Existing(run)) => News::Called { run, since: made_at(run.0) },
+        Ok(other) => return Err(unexpected(&other)),
+        Err(Failure::Refused(refusal)) => News::Undelivered { why: refusal.to_string().into() },
+        Err(failure) => return Err(failure),
+    };
+    inform(handle, sender, news).await
+}
+
+/// Cancels the run that an attempt has started. Its notice informs the attempt; without a run we do it.
+async fn cancel_call(handle: &Handle, cancel: CancelCall) -> Result<(), Failure> {
+    let sender = cancel.sender;
+    match handle.command(Command::CancelCall(cancel)).await? {
+        Answer::Existing(_) => Ok(()),
+        _ => {
+            let why = "the step was stopped before the run was started".into();
+            inform(handle, sender, News::Undelivered { why }).await
+        }
+    }
+}
+
 /// Tells an attempt what its notice says, and deletes the notice once that is committed.
 async fn tell(handle: &Handle, notice: EndNotice) -> Result<(), Failure> {
     inform(handle, notice.sender, notice.news).await?;
@@ -260,6 +290,6 @@ async fn inform(handle: &Handle, sender: Sender, news: News) -> Result<(), Failu
     Ok(())
 }
 
-fn unexpected(said: &Said) -> Failure {
-    Failure::Unknown(format!("unexpected answer of a queue: {said:?}; update all nodes to one version"))
+fn unexpected(answer: &impl fmt::Debug) -> Failure {
+    Failure::Unknown(format!("unexpected answer: {answer:?}; update all nodes to one version"))
 }

@@ -97,7 +97,15 @@ impl Node {
     pub async fn run_job(&self, name: &str) -> Result<RunId, NodeError> {
         let name: Name = name.parse().map_err(|error| NodeError::Invalid(format!("{error}")))?;
         let namespace = self.namespace.clone();
-        self.ask(Command::RunJob(RunJob { namespace, name, params: None, due: None, key: None })).await
+        self.ask(Command::RunJob(RunJob {
+            namespace,
+            name,
+            params: None,
+            due: None,
+            key: None,
+            caller: None,
+        }))
+        .await
     }
 
     /// Requests the cancellation of a run. Its state changes when its function has ended.

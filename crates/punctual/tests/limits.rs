@@ -161,6 +161,7 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("entries in `needs` and `switch` of a workflow", count(limits::WORKFLOW_EDGES_MAX), "refused"),
         ("steps in a chain of a workflow", count(limits::WORKFLOW_DEPTH_MAX), "refused"),
         ("levels of workflows", count(limits::WORKFLOW_NESTING_MAX), "refused"),
+        ("runs of jobs, each started by the one before", count(limits::CHAIN_MAX), "`chain_too_long`"),
         (
             "items of a `map`, and its `parallel`",
             count(limits::MAP_ITEMS_MAX as usize),

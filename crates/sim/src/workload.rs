@@ -74,7 +74,7 @@ impl People {
             }
             4..=10 => {
                 let (due, key) = (due(dice, known.now), key(dice));
-                Command::RunJob(RunJob { namespace, name: self.name(dice), params, due, key })
+                Command::RunJob(RunJob { namespace, name: self.name(dice), params, due, key, caller: None })
             }
             11..=15 => Command::Submit(Submit {
                 namespace,

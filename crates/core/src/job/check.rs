@@ -64,7 +64,7 @@ impl Definition {
     fn check_task(&self, scope: &Scope<'_>) -> Result<(), Invalid> {
         let too_long = |bytes: usize| bytes > limits::COMMAND_BYTES_MAX;
         match &self.task {
-            Task::Noop | Task::Function(_) => Ok(()),
+            Task::Noop | Task::Function(_) | Task::Job(_) => Ok(()),
             Task::Workflow(workflow) => self.check_workflow(workflow),
             Task::Shell(text) if text.trim().is_empty() => {
                 Err(Invalid::new("task.shell", "the command is empty"))

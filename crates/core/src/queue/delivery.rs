@@ -2,7 +2,8 @@
 //!
 //! A run and its queue may belong to different shards, led by different nodes. So a message names its sender. When it
 //! ends, a notice is written in the commit that deletes it; the notice stays until the shard of the run has confirmed
-//! it. A node carries requests between the two, each perhaps twice.
+//! it. A node carries requests between the two, each perhaps twice. The run of a job that an attempt starts is treated
+//! the same.
 //!
 //! ```text
 //!  run ──deliver──▶ message ──ends──▶ notice ──tell──▶ run
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::{Body, IdText, Message, MessageId, MessageStatus, QueueName, QueueNumber, Sender};
 use crate::Timestamp;
 use crate::ids::{RunId, ShardId, made_at};
+use crate::run::{Assignee, Status};
 
 /// How a message with a sender ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,10 +57,28 @@ pub enum News {
         whereabouts: Whereabouts,
         ending: Ending,
     },
-    /// It was not added, and never will be.
+    /// It was not added, and never will be. Or the run of another job was not started.
     Undelivered {
         why: Box<str>,
     },
+    /// The run of another job was started.
+    Called {
+        run: RunId,
+        since: Timestamp,
+    },
+    /// The run of another job has ended.
+    Returned(Box<Returned>),
+}
+
+/// How the run of another job ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Returned {
+    pub run: RunId,
+    pub status: Status,
+    pub at: Timestamp,
+    pub output: Box<str>,
+    /// Empty if it has succeeded.
+    pub error: Box<str>,
 }
 
 /// The message of an attempt, as its run shows it.
@@ -76,8 +96,9 @@ impl Whereabouts {
         Whereabouts { message: text.as_str().into(), since: made_at(message.number) }
     }
 
-    /// As the output of a run.
-    pub fn output(&self, queue: &QueueName) -> Box<str> {
+    /// As the output of a run that was sent to this queue.
+    pub fn output(&self, to: &Assignee) -> Box<str> {
+        let Assignee::Queue(queue) = to else { return Box::default() };
         serde_json::json!({ "queue": queue.as_str(), "message": self.message }).to_string().into()
     }
 }

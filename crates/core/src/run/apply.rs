@@ -15,7 +15,7 @@ use crate::limits::{EARLIER_ERROR_BYTES_MAX, LOSSES_MAX, MOVES_MAX};
 use crate::outcome::{End, Outcome};
 use crate::planted::{Fault, is_planted};
 use crate::progress::{Progress, Reported};
-use crate::queue::{QueueName, Whereabouts};
+use crate::queue::Whereabouts;
 use crate::retry::Failed;
 use crate::workflow::ByHand;
 
@@ -29,9 +29,9 @@ pub enum Event {
         worker: WorkerId,
         token: Token,
     },
-    /// Its message goes into a queue, which needs no worker.
+    /// It goes to a queue or a job, which needs no worker.
     Sent {
-        queue: QueueName,
+        to: Assignee,
         token: Token,
     },
     CancelAsked(Cause),
@@ -121,8 +121,8 @@ impl Run {
             (State::Ready { .. }, Event::Assigned { worker, token }) if token > self.token => {
                 (self.begin_attempt(Assignee::Worker(worker), token, now), What::Assigned)
             }
-            (State::Ready { .. }, Event::Sent { queue, token }) if token > self.token => {
-                (self.begin_attempt(Assignee::Queue(queue), token, now), What::Assigned)
+            (State::Ready { .. }, Event::Sent { to, token }) if token > self.token => {
+                (self.begin_attempt(to, token, now), What::Assigned)
             }
             (State::Running { cancelling, .. }, Event::CancelAsked(cause))
                 if cancelling.is_none_or(|earlier| cause.replaces(earlier)) =>
@@ -211,7 +211,7 @@ impl Run {
     }
 
     /// Notes that the message of the attempt is in its queue. Returns false if that was already noted.
-    pub fn delivered(&mut self, queue: &QueueName, at: &Whereabouts, now: Timestamp) -> bool {
+    pub fn delivered(&mut self, queue: &Assignee, at: &Whereabouts, now: Timestamp) -> bool {
         let State::Running { since, token, .. } = self.state else { return false };
         let is_noted = |entry: &Entry| entry.what == What::Delivered && entry.token == token;
         if self.entries.iter().rev().any(is_noted) {

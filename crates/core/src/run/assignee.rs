@@ -1,4 +1,4 @@
-//! Who an attempt is assigned to: a worker, or the queue that its message goes into.
+//! Who an attempt is assigned to: a worker, the queue that its message goes into, or the job that it starts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,24 +6,27 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::WorkerId;
-use crate::queue::{InvalidName, QueueName};
+use crate::name::Name;
+use crate::queue::QueueName;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "Arc<str>", try_from = "Arc<str>")]
 pub enum Assignee {
     Worker(WorkerId),
     Queue(QueueName),
+    Job(Name),
 }
 
-/// The prefix of a queue in the text form: names of workers have no blanks.
+/// The prefixes in the text form: names of workers have no blanks.
 const QUEUE: &str = "queue ";
+const JOB: &str = "job ";
 
 impl Assignee {
-    /// `None` means that it is a queue.
+    /// `None` means that it is a queue or a job.
     pub fn worker(&self) -> Option<&WorkerId> {
         match self {
             Assignee::Worker(worker) => Some(worker),
-            Assignee::Queue(_) => None,
+            Assignee::Queue(_) | Assignee::Job(_) => None,
         }
     }
 
@@ -31,7 +34,7 @@ impl Assignee {
     pub fn name(&self) -> Arc<str> {
         match self {
             Assignee::Worker(worker) => Arc::from(worker.name()),
-            Assignee::Queue(_) => self.clone().into(),
+            Assignee::Queue(_) | Assignee::Job(_) => self.clone().into(),
         }
     }
 }
@@ -41,6 +44,7 @@ impl fmt::Display for Assignee {
         match self {
             Assignee::Worker(worker) => worker.fmt(f),
             Assignee::Queue(queue) => write!(f, "{QUEUE}{queue}"),
+            Assignee::Job(job) => write!(f, "{JOB}{job}"),
         }
     }
 }
@@ -49,17 +53,20 @@ impl From<Assignee> for Arc<str> {
     fn from(assignee: Assignee) -> Self {
         match assignee {
             Assignee::Worker(worker) => worker.0,
-            Assignee::Queue(_) => Arc::from(assignee.to_string()),
+            Assignee::Queue(_) | Assignee::Job(_) => Arc::from(assignee.to_string()),
         }
     }
 }
 
 impl TryFrom<Arc<str>> for Assignee {
-    type Error = InvalidName;
+    type Error = String;
 
-    fn try_from(text: Arc<str>) -> Result<Self, InvalidName> {
-        match text.strip_prefix(QUEUE) {
-            Some(queue) => Ok(Assignee::Queue(queue.parse()?)),
+    fn try_from(text: Arc<str>) -> Result<Self, String> {
+        if let Some(queue) = text.strip_prefix(QUEUE) {
+            return queue.parse().map(Assignee::Queue).map_err(|error| format!("{error}"));
+        }
+        match text.strip_prefix(JOB) {
+            Some(job) => job.parse().map(Assignee::Job).map_err(|error| format!("{error}")),
             None => Ok(Assignee::Worker(WorkerId(text))),
         }
     }

@@ -96,7 +96,8 @@ impl Definition {
             | Task::Process(_)
             | Task::Function(_)
             | Task::Queue(_)
-            | Task::Workflow(_) => false,
+            | Task::Workflow(_)
+            | Task::Job(_) => false,
         }
     }
 }

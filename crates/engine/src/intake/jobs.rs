@@ -12,14 +12,13 @@ use punctual_core::run::Cause;
 use punctual_core::schedule::ScheduleCalendar;
 use punctual_core::schedule::calendar::Calendar;
 
-use super::{Reply, not_executed_yet};
+use super::Reply;
 use crate::Shard;
 use crate::event::Context;
 
 impl Shard {
     pub(super) fn put_job(&mut self, put: PutJob, cx: &mut Context<'_>) -> Reply {
         put.definition.check()?;
-        not_executed_yet(&put.definition)?;
         if put.definition.calendars().any(|keeping| keeping.calendar.is_none()) {
             // The caller must look calendars up first; a job without its days would never fire.
             return Err(Invalid::new("schedule.calendar", "the calendar was not looked up").into());

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use punctual_core::Timestamp;
 use punctual_core::change::{Holder, RunRecord};
 use punctual_core::command::{Answer, Refusal, RetryRun, RunJob, Submit};
-use punctual_core::ids::RunId;
+use punctual_core::ids::{JobId, RunId};
 use punctual_core::job::{Definition, Invalid};
-use punctual_core::limits::LIVE_RUNS_MAX;
+use punctual_core::limits::{CHAIN_MAX, LIVE_RUNS_MAX};
 use punctual_core::name::Namespace;
 use punctual_core::progress::Reported;
-use punctual_core::run::{Origin, Run, State, Trigger, Wait};
+use punctual_core::run::{Caller, Link, Origin, Run, State, Trigger, Wait};
 use punctual_core::task::Params;
 
+use super::Reply;
 use super::keys::{Claim, given_key, job_run_key, retry_key, submit_key, unique_of};
-use super::{Reply, not_executed_yet};
 use crate::Shard;
 use crate::event::Context;
 use crate::memory::LiveRun;
@@ -29,6 +29,7 @@ struct Launch {
     checkpoint: Option<Reported>,
     /// The run is held instead of skipped, whatever the overlap policy of its job.
     patient: bool,
+    link: Option<Link>,
 }
 
 impl Shard {
@@ -42,18 +43,41 @@ impl Shard {
         if let Some(existing) = self.bearer(key.as_ref(), cx.now) {
             return Ok(Answer::Existing(existing));
         }
+        let (link, params) = match ask.caller {
+            Some(caller) => (Some(self.link_to(caller, key.as_ref())?), self.params_on_top(id, ask.params)?),
+            None => (None, ask.params),
+        };
         room_for_one(cx)?;
         // A manual start in the same instant as a fire comes after it.
         self.fire_due(id, cx);
         let due = ask.due.unwrap_or(cx.now);
-        let run = self.make_run(id, due, Trigger::Manual, cx).expect("the job at hand is in memory");
-        self.launch(run, Launch { params: ask.params, key, ..Launch::default() }, cx)
+        let trigger = if link.is_some() { Trigger::Workflow } else { Trigger::Manual };
+        let run = self.make_run(id, due, trigger, cx).expect("the job at hand is in memory");
+        self.launch(run, Launch { params, key, link, ..Launch::default() }, cx)
+    }
+
+    /// The link of a run to the attempt that starts it.
+    fn link_to(&self, caller: Caller, key: Option<&Claim>) -> Result<Link, Invalid> {
+        if key.is_some_and(|key| self.unique_row(&key.row.text).is_some()) {
+            return Err(Invalid::new("job", "the step was stopped before the run was started"));
+        }
+        if caller.depth >= CHAIN_MAX {
+            let message =
+                format!("chain_too_long: {CHAIN_MAX} runs led to this one, each started by the one before");
+            return Err(Invalid::new("job", message));
+        }
+        Ok(Link { caller: Some(caller.sender), depth: caller.depth + 1, ..Link::default() })
+    }
+
+    /// Parameters on top of those of a job.
+    fn params_on_top(&self, job: JobId, params: Option<Params>) -> Result<Option<Params>, Invalid> {
+        let Some((live, params)) = self.jobs.get(&job).zip(params) else { return Ok(None) };
+        live.job.definition.params.merged(&params).map(Some)
     }
 
     pub(super) fn submit(&mut self, submit: Submit, cx: &mut Context<'_>) -> Reply {
         submit.definition.check()?;
         submit.definition.check_alone()?;
-        not_executed_yet(&submit.definition)?;
         let key = given_key(&submit)?.map(|key| Claim::new(key, |text| submit_key(&submit.namespace, text)));
         if let Some(existing) = self.bearer(key.as_ref(), cx.now) {
             return Ok(Answer::Existing(existing));
@@ -85,7 +109,7 @@ impl Shard {
 
     /// Starts a run made by a command, and answers with it.
     fn launch(&mut self, run: RunId, launch: Launch, cx: &mut Context<'_>) -> Reply {
-        let Launch { params, key, retry_of, checkpoint, patient } = launch;
+        let Launch { params, key, retry_of, checkpoint, patient, link } = launch;
         let live = self.runs.get_mut(&run).expect("the run at hand is in memory");
         let made = Arc::make_mut(&mut live.run);
         made.params = params;
@@ -93,7 +117,9 @@ impl Shard {
         if let Some(checkpoint) = checkpoint {
             made.continue_at(checkpoint);
         }
-        made.key = key.as_ref().map(|key| Arc::clone(&key.given));
+        // The key of a step that starts the run is of no use to users.
+        made.key = key.as_ref().filter(|_| link.is_none()).map(|key| Arc::clone(&key.given));
+        made.link = link.map(Box::new);
         let waits = made.wake_at().is_some();
         if let Some(key) = key {
             self.give_key(key.row, Holder::Run(run), cx.now);
@@ -145,7 +171,7 @@ impl Shard {
         let patient = retry.dead_letter;
         let reported = record.run.progress.as_deref().filter(|_| retry.resume);
         let checkpoint = reported.and_then(|reported| reported.clone().for_new_run());
-        let launch = Launch { params, key, retry_of: Some(retry.run), checkpoint, patient };
+        let launch = Launch { params, key, retry_of: Some(retry.run), checkpoint, patient, link: None };
         let reply = self.launch(run, launch, cx);
         // A run that was skipped at once tried nothing, so the dead letter stays.
         if self.runs.contains_key(&run) {

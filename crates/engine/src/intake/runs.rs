@@ -22,7 +22,7 @@ impl Shard {
         (record.run.namespace == *namespace).then(|| record.clone())
     }
 
-    pub(super) fn cancel_run(
+    pub(crate) fn cancel_run(
         &mut self,
         namespace: &Namespace,
         run: RunId,
@@ -144,6 +144,9 @@ fn may_move(live: &LiveRun) -> Result<(), Refusal> {
     let hint = match &run.state {
         State::Split { .. } => "move its child runs instead",
         State::Running { assignee: Assignee::Queue(_), .. } => "its message is in a queue, not with a worker",
+        State::Running { assignee: Assignee::Job(_), .. } => {
+            "it waits for the run of another job, not with a worker"
+        }
         State::Running { cancelling: Some(_), .. } => "it is being stopped already",
         State::Running { .. } if live.definition.at_most_once => {
             "its job is executed at most once, so it cannot start again elsewhere"

@@ -1,6 +1,6 @@
-//! End notices: notices for attempts that tell how their delivered message ended.
+//! End notices: notices for attempts that tell how their delivered message, or the run that they started, ended.
 //!
-//! A notice is written in the batch that deletes its message, sent when that batch is committed, and deleted when the
+//! A notice is written in the batch that deletes its message or ends the run, sent when that batch is committed, and deleted when the
 //! sender, which may be on another node, has confirmed it. All end notices are in memory: each belongs to a live run, so
 //! they are few. After a load, the first page of timers brings them, and they are sent again.
 
@@ -33,7 +33,7 @@ enum Delivery {
 }
 
 /// The key that records that a sender's message was added. No key of a queue has this prefix.
-pub(super) fn delivery_key(sender: Sender) -> Arc<str> {
+pub(crate) fn delivery_key(sender: Sender) -> Arc<str> {
     Arc::from(format!("delivery/{}/{}", sender.run, sender.token))
 }
 

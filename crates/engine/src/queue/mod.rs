@@ -39,6 +39,7 @@ use crate::Shard;
 use crate::deadline::{Deadline, LAZY_MAX};
 use crate::event::{Context, Ticket};
 use crate::plan::TimerOwner;
+pub(crate) use end_notices::delivery_key;
 pub(crate) use open_notices::OpenNotices;
 pub(crate) use queues::Queues;
 use queues::{LOOK_EVERY, Mark, Queue};
@@ -88,7 +89,7 @@ impl Shard {
                 }
             }
             Ask::Deliver(Deliver { queue, sender, .. }) | Ask::Withdraw { queue, sender } => {
-                self.want_bearer(queue, &end_notices::delivery_key(*sender), wants);
+                self.want_bearer(queue, &delivery_key(*sender), wants);
             }
             _ => {}
         }

@@ -20,7 +20,7 @@ struct Open {
 
 impl OpenNotices {
     /// Adds a new notice, which the next batch must carry.
-    pub(super) fn add(&mut self, notice: EndNotice) {
+    pub(crate) fn add(&mut self, notice: EndNotice) {
         self.unwritten.push(notice.number);
         self.insert(notice, false);
     }

@@ -218,13 +218,16 @@ impl Shard {
         }
         let live = self.runs.get(&key.run).ok_or_else(String::new)?;
         let workflow = live.definition.workflow().ok_or_else(String::new)?;
-        if workflow.step(index(key.step)).is_none_or(|step| step.params == Params::default()) {
-            return Ok(None);
+        let Some(step) = workflow.step(index(key.step)) else { return Ok(None) };
+        let starts_job = matches!(step.work, Work::Job(_));
+        if step.params == Params::default() {
+            return Ok(starts_job.then(Params::default));
         }
+        // The run of another job has the parameters of that job, not those of the workflow.
+        let own = if starts_job { Params::default() } else { self.params_of(live) };
         let values = self.with_item(key, self.values_of_step(key.run, prepared));
-        workflow
-            .step_params(index(key.step), &self.params_of(live), &values)
-            .map_err(|error| self.explain(key, &error))
+        let params = workflow.step_params(index(key.step), &own, &values);
+        params.map_err(|error| self.explain(key, &error))
     }
 
     fn with_item(&self, key: StepKey, values: Values) -> Values {

@@ -39,7 +39,14 @@ pub(crate) fn delete(job: &str) -> Command {
 
 /// Starts a job by hand, now.
 pub(crate) fn start(job: &str) -> RunJob {
-    RunJob { namespace: Namespace::default(), name: name(job), params: None, due: None, key: None }
+    RunJob {
+        namespace: Namespace::default(),
+        name: name(job),
+        params: None,
+        due: None,
+        key: None,
+        caller: None,
+    }
 }
 
 /// Submits a run without a job, now.

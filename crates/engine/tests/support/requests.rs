@@ -58,6 +58,21 @@ impl Rig {
                     self.inform(sender, News::Undelivered { why: "stopped".into() });
                 }
             }
+            CrossShardRequest::Call { sender, run } => {
+                let news = match self.ask(Command::RunJob(*run)) {
+                    Ok(Answer::Run(run)) => News::Called { run: run.id, since: run.created_at },
+                    Ok(Answer::Existing(run)) => News::Called { run, since: self.now },
+                    Err(why) => News::Undelivered { why: why.to_string().into() },
+                    other => panic!("{other:?}"),
+                };
+                self.inform(sender, news);
+            }
+            CrossShardRequest::CancelCall(cancel) => {
+                let sender = cancel.sender;
+                if self.ask(Command::CancelCall(cancel)) == Ok(Answer::Noted) {
+                    self.inform(sender, News::Undelivered { why: "stopped".into() });
+                }
+            }
             CrossShardRequest::Tell(notice) => {
                 self.inform(notice.sender, notice.news);
                 self.queue_says(Ask::Told { notice: notice.number });

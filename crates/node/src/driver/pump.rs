@@ -362,9 +362,16 @@ impl Driver {
             {
                 continue;
             }
-            if let Effect::CrossShard(CrossShardRequest::Deliver(assignment)) = &effect
-                && !self.is_under_way(assignment)
-            {
+            let started = match &effect {
+                Effect::CrossShard(CrossShardRequest::Deliver(assignment)) => {
+                    Some((assignment.run, assignment.token))
+                }
+                Effect::CrossShard(CrossShardRequest::Call { sender, .. }) => {
+                    Some((sender.run, sender.token))
+                }
+                _ => None,
+            };
+            if started.is_some_and(|(run, token)| !self.is_under_way(run, token)) {
                 continue;
             }
             self.outputs.push(match effect {
@@ -377,8 +384,7 @@ impl Driver {
         }
     }
 
-    fn is_under_way(&self, assignment: &Assignment) -> bool {
-        let Assignment { run, token, .. } = *assignment;
+    fn is_under_way(&self, run: RunId, token: Token) -> bool {
         self.shard(run.shard()).is_some_and(|shard| shard.runs_under(run, token))
     }
 
@@ -389,7 +395,7 @@ impl Driver {
     /// sent with `again`, which uses no credit.
     fn may_leave(&mut self, worker: &WorkerId, assignment: &mut Assignment) -> bool {
         let Assignment { run, token, again, .. } = *assignment;
-        if !self.is_under_way(assignment) {
+        if !self.is_under_way(run, token) {
             return false;
         }
         let is_present = self.pool.roster().is_present(worker);

@@ -50,7 +50,14 @@ async fn start(handle: &Handle) -> RunId {
         expect: Expect::Anything,
     };
     handle.command(Command::PutJob(put)).await.expect("the job is put");
-    let run = RunJob { namespace: Namespace::default(), name: job(), params: None, due: None, key: None };
+    let run = RunJob {
+        namespace: Namespace::default(),
+        name: job(),
+        params: None,
+        due: None,
+        key: None,
+        caller: None,
+    };
     match handle.command(Command::RunJob(run)).await {
         Ok(Answer::Run(run)) => run.id,
         other => panic!("{other:?}"),

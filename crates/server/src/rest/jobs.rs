@@ -137,6 +137,7 @@ pub(crate) async fn run(
         params: start.what,
         due: start.due,
         key: start.key,
+        caller: None,
     });
     endpoints.ask_new_run(&at.namespace, command).await
 }

@@ -140,7 +140,13 @@ impl From<Trigger> for Lane {
     fn from(trigger: Trigger) -> Lane {
         match trigger {
             Trigger::Schedule | Trigger::Misfire => Lane::Schedule,
-            Trigger::Manual | Trigger::Submit | Trigger::Retry | Trigger::Parent => Lane::Own,
+            Trigger::Manual
+            | Trigger::Submit
+            | Trigger::Retry
+            | Trigger::Parent
+            | Trigger::Workflow
+            | Trigger::After
+            | Trigger::Event => Lane::Own,
         }
     }
 }

@@ -64,6 +64,9 @@ impl OrderWriter {
             Trigger::Submit => v1::Trigger::Submit,
             Trigger::Retry => v1::Trigger::Retry,
             Trigger::Parent => v1::Trigger::Parent,
+            Trigger::Workflow => v1::Trigger::Workflow,
+            Trigger::After => v1::Trigger::After,
+            Trigger::Event => v1::Trigger::Event,
         };
         v1::Assignment {
             attempt: Some(attempt(given.run, given.token)),
@@ -178,6 +181,9 @@ impl OrderReader {
             v1::Trigger::Submit => Trigger::Submit,
             v1::Trigger::Retry => Trigger::Retry,
             v1::Trigger::Parent => Trigger::Parent,
+            v1::Trigger::Workflow => Trigger::Workflow,
+            v1::Trigger::After => Trigger::After,
+            v1::Trigger::Event => Trigger::Event,
             v1::Trigger::Unspecified => return Err(Malformed::missing("trigger")),
         };
         let (run, token) = read_attempt(given.attempt)?;

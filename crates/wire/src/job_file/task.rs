@@ -102,6 +102,8 @@ impl Task {
     pub(crate) fn of(task: &rule::Task) -> Task {
         match task {
             rule::Task::Noop => Task { noop: Some(Noop {}), ..Task::default() },
+            // Only a step has it, and a job file writes that as `job`.
+            rule::Task::Job(_) => Task::default(),
             rule::Task::Shell(text) => Task { shell: Some(text.clone()), ..Task::default() },
             rule::Task::Http(http) => Task { http: Some(Http::of(http)), ..Task::default() },
             rule::Task::Grpc(grpc) => Task { grpc: Some(Grpc::of(grpc)), ..Task::default() },

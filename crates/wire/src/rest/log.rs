@@ -66,6 +66,7 @@ fn command(task: &Task) -> String {
         Task::Function(name) => name.as_str().to_owned(),
         Task::Queue(queue) => format!("queue {}", queue.name),
         Task::Grpc(grpc) => format!("grpc {}", grpc.method),
+        Task::Job(name) => format!("job {name}"),
         other => other.kind().as_str().to_owned(),
     }
 }

@@ -51,6 +51,14 @@ pub struct Run {
     pub step: Option<String>,
     #[schema(value_type = Option<schema::Id>)]
     pub retry_of: Option<Text<RunId>>,
+    /// The run that started it: the run of a step that waits for it, or the run whose end it follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Id>)]
+    pub started_by: Option<Text<RunId>>,
+    /// The run of another job that it has started and waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Id>)]
+    pub started: Option<Text<RunId>>,
     /// How long after its due time the first attempt started. `null` means that none has started.
     #[serde(default)]
     pub lateness_ms: Option<u64>,
@@ -103,6 +111,9 @@ pub enum Trigger {
     Submit,
     Retry,
     Parent,
+    Workflow,
+    After,
+    Event,
 }
 
 /// One of the equal parts that a run was split into.
@@ -227,6 +238,8 @@ impl From<&rule::Run> for Run {
             parent: run.parent().map(Text),
             step: run.place_in_parent(),
             retry_of: run.retry_of.map(Text),
+            started_by: run.started_by().map(Text),
+            started: run.called().map(Text),
             lateness_ms: attempt::lateness_ms(run),
             shard: Shard::of(run),
             route: None,
@@ -317,13 +330,16 @@ impl Event {
 }
 
 impl Trigger {
-    pub const ALL: [Trigger; 6] = [
+    pub const ALL: [Trigger; 9] = [
         Trigger::Schedule,
         Trigger::Misfire,
         Trigger::Manual,
         Trigger::Submit,
         Trigger::Retry,
         Trigger::Parent,
+        Trigger::Workflow,
+        Trigger::After,
+        Trigger::Event,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -334,6 +350,9 @@ impl Trigger {
             Trigger::Submit => "submit",
             Trigger::Retry => "retry",
             Trigger::Parent => "parent",
+            Trigger::Workflow => "workflow",
+            Trigger::After => "after",
+            Trigger::Event => "event",
         }
     }
 
@@ -351,6 +370,9 @@ impl From<Trigger> for rule::Trigger {
             Trigger::Submit => rule::Trigger::Submit,
             Trigger::Retry => rule::Trigger::Retry,
             Trigger::Parent => rule::Trigger::Parent,
+            Trigger::Workflow => rule::Trigger::Workflow,
+            Trigger::After => rule::Trigger::After,
+            Trigger::Event => rule::Trigger::Event,
         }
     }
 }
@@ -364,6 +386,9 @@ impl From<rule::Trigger> for Trigger {
             rule::Trigger::Submit => Trigger::Submit,
             rule::Trigger::Retry => Trigger::Retry,
             rule::Trigger::Parent => Trigger::Parent,
+            rule::Trigger::Workflow => Trigger::Workflow,
+            rule::Trigger::After => Trigger::After,
+            rule::Trigger::Event => Trigger::Event,
         }
     }
 }

@@ -25,6 +25,9 @@ _TRIGGERS = {
     pb.TRIGGER_SUBMIT: "submit",
     pb.TRIGGER_RETRY: "retry",
     pb.TRIGGER_PARENT: "parent",
+    pb.TRIGGER_WORKFLOW: "workflow",
+    pb.TRIGGER_AFTER: "after",
+    pb.TRIGGER_EVENT: "event",
 }
 
 

@@ -19,6 +19,8 @@ export const run = {
   checkpointOf: (attempt: number) =>
     attempt === 0 ? 'Checkpoint of the earlier run' : `Checkpoint of attempt ${attempt}`,
   checkpointUse: 'The next attempt continues here.',
+  startedBy: 'Started by',
+  started: 'Started run',
   retryOf: 'Retry of',
   stepOf: (step: string) => `Step ${step} of`,
   childOf: (index: number, total: number) => `Part of, index ${index} of ${total}`,

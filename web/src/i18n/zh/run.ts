@@ -19,6 +19,8 @@ export const run = {
   reported: '上报于',
   checkpointOf: (attempt: number) => (attempt === 0 ? '先前运行的检查点' : `第 ${attempt} 次尝试的检查点`),
   checkpointUse: '下一次尝试从这里继续。',
+  startedBy: '启动者',
+  started: '启动的运行',
   retryOf: '重试自',
   stepOf: (step: string) => `步骤 ${step}，所属运行`,
   childOf: (index: number, total: number) => `所属运行（索引 ${index}，共 ${total} 个）`,

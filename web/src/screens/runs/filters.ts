@@ -12,7 +12,17 @@ export const STATES: RunState[] = [
   'cancelled',
   'skipped',
 ];
-export const TRIGGERS: Trigger[] = ['schedule', 'misfire', 'manual', 'submit', 'retry', 'parent'];
+export const TRIGGERS: Trigger[] = [
+  'schedule',
+  'misfire',
+  'manual',
+  'submit',
+  'retry',
+  'parent',
+  'workflow',
+  'after',
+  'event',
+];
 /** Relative ranges: they move with the clock, so that a link stays useful. */
 export const RANGES = {
   '15m': 900_000,

@@ -7,13 +7,14 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_core::attempt::Outcome as Ended;
 use punctual_core::command::{ActOnSteps, Expect, Key, Made, PutJob, RetryRun, RunJob, StepsAct, Submit};
+use punctual_core::cross_shard::CancelCall;
 use punctual_core::ids::{Epoch, JobId, RunId, Token, WorkerId};
 use punctual_core::job::{Cursor, Definition, Invalid, Job, Keep, Misfire, MisfirePolicy, Overlap, Unique};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::progress::Progress;
 use punctual_core::queue;
 use punctual_core::retry::{Backoff, Retry};
-use punctual_core::run::{Event, Origin, Run, Status, Trigger};
+use punctual_core::run::{Caller, Event, Origin, Run, Status, Trigger};
 use punctual_core::schedule::calendar::{Calendar, Days, Weekday};
 use punctual_core::schedule::{Schedule, ScheduleCalendar, Weekdays, When};
 use punctual_core::task::{Body, Enqueue, Grpc, Http, Params, Process, Task};
@@ -142,6 +143,14 @@ fn commands() -> Vec<Command> {
             params: params.clone(),
             due: Some(NOW),
             key: key(),
+            caller: Some(Caller { sender: a_sender(), depth: 3 }),
+        }),
+        Command::CancelCall(CancelCall {
+            sender: a_sender(),
+            namespace: namespace.clone(),
+            job: name.clone(),
+            called: Some(RunId(8)),
+            now: true,
         }),
         Command::Submit(Submit {
             namespace: namespace.clone(),
@@ -188,6 +197,7 @@ fn commands() -> Vec<Command> {
             sender: a_sender(),
             news: queue::News::Ended { whereabouts: whereabouts(), ending: queue::Ending::Withdrawn },
         },
+        Command::Tell { sender: a_sender(), news: queue::News::Called { run: RUN, since: NOW } },
         Command::Queue(queue::Ask::Add(queue::Add { queue: a_queue(), messages: vec![a_message()] })),
         Command::Queue(queue::Ask::Deliver(queue::Deliver {
             queue: a_queue(),
@@ -214,6 +224,7 @@ named! { command_names: Command =>
     Command::ActOnSteps(_) => "act_on_steps",
     Command::DiscardDeadLetter { .. } => "discard",
     Command::Progress { .. } => "progress",
+    Command::CancelCall(_) => "cancel_call",
     Command::Tell { .. } => "tell",
     Command::Queue(_) => "queue",
 }
