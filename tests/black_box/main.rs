@@ -38,6 +38,7 @@ mod idle;
 mod stopped;
 mod backup;
 mod full_disk;
+mod events;
 mod failing_disk;
 mod torn_file;
 mod herd;

@@ -9,9 +9,9 @@ use punctual_tests::{Export, Node, Scene};
 use punctual_verify::Options;
 use serde_json::{Value, json};
 
-const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
+pub(crate) const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
 
-fn node(scene: &Scene) -> Node {
+pub(crate) fn node(scene: &Scene) -> Node {
     let mut node = scene.node().with_env("PUNCTUAL_SLOTS", "4").with_env("PUNCTUAL_DURABILITY", "relaxed");
     node.start();
     node
@@ -25,7 +25,7 @@ fn start(node: &Node, workflow: &Value) -> String {
 }
 
 #[track_caller]
-fn ended(node: &Node, run: &str) -> Value {
+pub(crate) fn ended(node: &Node, run: &str) -> Value {
     wait::until("the workflow ends", SOON, || Some(node.api().run(run)).filter(has_ended))
 }
 
@@ -39,7 +39,7 @@ fn steps(node: &Node, run: &str) -> Vec<(String, String)> {
     steps
 }
 
-fn verify(scene: &Scene, node: &Node) {
+pub(crate) fn verify(scene: &Scene, node: &Node) {
     let options = Options { may_be_empty: true, still: true, ..Options::default() };
     Export::of(node).verify(scene, node, &options);
 }

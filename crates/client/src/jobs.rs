@@ -6,8 +6,8 @@ use punctual_core::name::{Name, Namespace};
 use punctual_wire::Text;
 use punctual_wire::job_file::{JobFile, JsonObject};
 use punctual_wire::rest::{
-    Checked, Diff, Fire, Job, LogRecord, MADE_HEADER, Made, Page, Revision, RevisionFile, Run, Skip, Start,
-    Why,
+    Checked, Diff, Fire, Job, LogRecord, MADE_HEADER, Made, Page, Revision, RevisionFile, Run, SendEvent,
+    SentEvent, Skip, Start, Why,
 };
 use reqwest::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use reqwest::{Method, RequestBuilder};
@@ -80,6 +80,16 @@ impl Client {
     pub async fn run_job(&self, namespace: &Namespace, name: &Name, start: &Start) -> Result<Run> {
         let request = self.in_namespace(Method::POST, namespace, &format!("/jobs/{name}/run"));
         self.post(keyed(request, start.key.as_deref()), start).await
+    }
+
+    pub async fn send_event(
+        &self,
+        namespace: &Namespace,
+        name: &Name,
+        event: &SendEvent,
+    ) -> Result<SentEvent> {
+        let request = self.in_namespace(Method::POST, namespace, &format!("/events/{name}"));
+        self.post(keyed(request, event.key.as_deref()), event).await
     }
 
     pub async fn pause_job(&self, namespace: &Namespace, name: &Name) -> Result<Job> {

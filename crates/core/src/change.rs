@@ -17,6 +17,7 @@ use crate::queue::{Message, MessageId, MessagePosition, QueueNumber, QueueRecord
 use crate::run::Run;
 use crate::search::RunTerm;
 use crate::statistics::{RecentCounts, Statistics, StatisticsKey};
+use crate::topic::ListenerRecord;
 use crate::workflow::{StepKey, StepRecord};
 
 /// The primary key of a row, in the order in which a batch is written.
@@ -31,6 +32,8 @@ pub enum RowKey {
     History(RunId),
     DeadLetter(RunId),
     Step(StepKey),
+    /// The number of the listener.
+    Listener(i64),
     Unique(Arc<str>),
     /// The job, the revision and the first due time.
     Skip(JobId, u32, Timestamp),
@@ -52,6 +55,7 @@ pub enum Row {
     History(Arc<Run>),
     DeadLetter(DeadLetter),
     Step(Arc<StepRecord>),
+    Listener(Arc<ListenerRecord>),
     Unique(UniqueKey),
     Skip(Skip),
     Statistics(Arc<Statistics>),
@@ -209,6 +213,7 @@ impl Row {
             Row::History(run) => RowKey::History(run.id),
             Row::DeadLetter(letter) => RowKey::DeadLetter(letter.run),
             Row::Step(step) => RowKey::Step(step.key),
+            Row::Listener(listener) => RowKey::Listener(listener.number),
             Row::Unique(unique) => RowKey::Unique(Arc::clone(&unique.key)),
             Row::Skip(skip) => RowKey::Skip(skip.job, skip.revision, skip.from),
             Row::Statistics(row) => RowKey::Statistics(Arc::clone(&row.key)),
@@ -349,6 +354,7 @@ pub struct Loaded {
     pub runs: Vec<RunRecord>,
     /// The steps of every workflow among the runs, in the order of their keys.
     pub steps: Vec<Arc<StepRecord>>,
+    pub listeners: Vec<Arc<ListenerRecord>>,
     /// Every queue, without its messages: these are read in pages.
     pub queues: Vec<QueueRecord>,
     /// All pages, without a gap.

@@ -19,6 +19,7 @@ use crate::queue;
 use crate::run::{Caller, Run, Status};
 use crate::schedule::calendar::Calendar;
 use crate::task::Params;
+use crate::topic::{NewEvent, Start, Topic, TopicKey};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -77,6 +78,23 @@ pub enum Command {
     },
     /// Cancels the run that an attempt of another job has started.
     CancelCall(CancelCall),
+    /// Starts a job that listens to a topic.
+    Start(Box<Start>),
+    /// Makes a job a listener of a topic, perhaps once more.
+    Listen {
+        topic: TopicKey,
+        job: Name,
+    },
+    /// Removes a listener, unless it has come back under another number.
+    Unlisten {
+        topic: TopicKey,
+        listener: i64,
+    },
+    SendEvent {
+        namespace: Namespace,
+        name: Name,
+        event: NewEvent,
+    },
     /// Tells an attempt about the message that it delivered, or the run that it started. Ignored if it has ended.
     Tell {
         sender: queue::Sender,
@@ -197,6 +215,12 @@ impl Command {
             | Command::CancelCall(CancelCall { namespace, job: name, .. }) => {
                 job::shard_of(namespace, name, shards)
             }
+            Command::Start(start) => job::shard_of(&start.topic.namespace, &start.job, shards),
+            Command::Listen { topic, .. } | Command::Unlisten { topic, .. } => topic.shard(shards),
+            Command::SendEvent { namespace, name, .. } => {
+                let topic = Topic::Event(name.clone());
+                TopicKey { namespace: namespace.clone(), topic }.shard(shards)
+            }
             Command::Submit(Submit { namespace, key: Some(key), .. }) => {
                 ShardId::of(&[namespace.as_str().as_bytes(), key.text.as_bytes()], shards)
             }
@@ -223,6 +247,9 @@ impl Command {
             | Command::ResumeJob { name, .. }
             | Command::CancelCall(CancelCall { job: name, .. }) => format!("job `{name}`"),
             Command::Submit(_) => "new run".to_owned(),
+            Command::Start(start) => format!("job `{}`", start.job),
+            Command::Listen { topic, .. } | Command::Unlisten { topic, .. } => topic.topic.to_string(),
+            Command::SendEvent { name, .. } => Topic::Event(name.clone()).to_string(),
             Command::CancelRun { run, .. }
             | Command::MoveRun { run, .. }
             | Command::DiscardDeadLetter { run, .. }
@@ -249,7 +276,11 @@ impl Command {
             Command::RunJob(RunJob { key, .. })
             | Command::Submit(Submit { key, .. })
             | Command::RetryRun(RetryRun { key, .. }) => key.is_some(),
+            Command::SendEvent { event, .. } => event.key.is_some(),
             Command::ReplanJob { .. }
+            | Command::Start(_)
+            | Command::Listen { .. }
+            | Command::Unlisten { .. }
             | Command::PauseJob { .. }
             | Command::ResumeJob { .. }
             | Command::CancelRun { .. }
@@ -275,6 +306,10 @@ pub enum Answer {
     /// The key was used before, by this run.
     Existing(RunId),
     Discarded,
+    /// The id of an event that is stored.
+    Event(i64),
+    /// The job does not listen to the topic.
+    NotListening,
     /// Accepted; written with the next batch.
     Noted,
     /// A report of progress that came late, and was ignored.

@@ -1,12 +1,17 @@
-//! Requests between the shard of a run and the shard of the queue or job that its attempt goes to.
+//! Requests between two shards, which may be led by different nodes.
+//!
+//! A request takes two or three commands to different shards, one after the other: an [`Exchange`]. Each command may be
+//! repeated, so a node that is in doubt starts the exchange anew.
 
 use serde::{Deserialize, Serialize};
 
+use crate::Timestamp;
 use crate::attempt::Assignment;
-use crate::command::RunJob;
-use crate::ids::RunId;
+use crate::command::{Answer, Command, Refusal, RunJob};
+use crate::ids::{RunId, ShardId, made_at};
 use crate::name::{Name, Namespace};
-use crate::queue::{EndNotice, QueueKey, Sender};
+use crate::queue::{Ask, Content, EndNotice, News, QueueKey, Said, Sender, Whereabouts};
+use crate::task::Task;
 
 /// What a node must do between two shards. It retries until it succeeds, or until another node leads the shard and
 /// starts the request again.
@@ -34,4 +39,175 @@ pub struct CancelCall {
     pub called: Option<RunId>,
     /// Without a grace period.
     pub now: bool,
+}
+
+/// What a request is about: at most one request about a subject is carried out at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Subject {
+    Attempt(Sender),
+    Notice(i64),
+}
+
+impl Subject {
+    /// The shard that the request came from.
+    pub fn shard(self) -> ShardId {
+        match self {
+            Subject::Attempt(sender) => sender.run.shard(),
+            Subject::Notice(number) => RunId(number).shard(),
+        }
+    }
+}
+
+/// A request that is being carried out.
+#[derive(Debug, Clone)]
+pub struct Exchange {
+    request: CrossShardRequest,
+    asked: Asked,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Nothing,
+    /// What the request is about.
+    First,
+    /// The attempt was told about it, or the listener was removed.
+    Second,
+    /// The notice was confirmed.
+    Last,
+}
+
+/// What comes next in an exchange.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    Ask(Box<Command>),
+    Done,
+    /// An answer that does not fit: nodes of different versions. The exchange starts anew later.
+    Unexpected(Answer),
+    /// The exchange starts anew later.
+    Refused(Refusal),
+}
+
+impl Exchange {
+    pub fn new(request: CrossShardRequest) -> Exchange {
+        Exchange { request, asked: Asked::Nothing }
+    }
+
+    /// The first command.
+    pub fn begin(&mut self, now: Timestamp) -> Next {
+        self.asked = Asked::First;
+        let command = match &self.request {
+            CrossShardRequest::Deliver(assignment) => {
+                let Task::Queue(task) = &assignment.definition.task else { return Next::Done };
+                match assignment.message(task, now) {
+                    Ok(deliver) => Command::Queue(Ask::Deliver(deliver)),
+                    Err(invalid) => {
+                        return self.inform(News::Undelivered { why: invalid.to_string().into() });
+                    }
+                }
+            }
+            CrossShardRequest::Withdraw { sender, queue } => {
+                Command::Queue(Ask::Withdraw { queue: queue.clone(), sender: *sender })
+            }
+            CrossShardRequest::Call { run, .. } => Command::RunJob((**run).clone()),
+            CrossShardRequest::CancelCall(cancel) => Command::CancelCall(cancel.clone()),
+            CrossShardRequest::Tell(notice) => match notice.content.clone() {
+                Content::Attempt { sender, news } => Command::Tell { sender, news },
+                Content::Start(start) => Command::Start(start),
+                Content::Listen { topic, job } => Command::Listen { topic, job },
+            },
+        };
+        Next::Ask(Box::new(command))
+    }
+
+    /// The command after the answer to the one before.
+    pub fn heard(&mut self, answer: Result<Answer, Refusal>) -> Next {
+        match (&self.request, self.asked, answer) {
+            (CrossShardRequest::Call { .. }, Asked::First, Err(refusal)) => {
+                self.inform(News::Undelivered { why: refusal.to_string().into() })
+            }
+            (_, _, Err(refusal)) => Next::Refused(refusal),
+            (CrossShardRequest::Tell(notice), Asked::First, Ok(Answer::NotListening)) => {
+                let Content::Start(start) = &notice.content else {
+                    return Next::Unexpected(Answer::NotListening);
+                };
+                let (topic, listener) = (start.topic.clone(), start.listener);
+                self.asked = Asked::Second;
+                Next::Ask(Box::new(Command::Unlisten { topic, listener }))
+            }
+            (CrossShardRequest::Tell(notice), Asked::First | Asked::Second, Ok(_)) => {
+                let told = Ask::Told { notice: notice.number };
+                self.asked = Asked::Last;
+                Next::Ask(Box::new(Command::Queue(told)))
+            }
+            (_, Asked::First, Ok(answer)) => self.heard_first(answer),
+            (_, _, Ok(_)) => Next::Done,
+        }
+    }
+
+    fn heard_first(&mut self, answer: Answer) -> Next {
+        let stopped = || Box::from("the attempt was stopped before that was done");
+        let news = match (&self.request, answer) {
+            (CrossShardRequest::Deliver(_), Answer::Queue(Said::Added(added))) => {
+                match added.into_iter().next() {
+                    Some(Ok(notice)) => {
+                        News::Delivered(Whereabouts::of(notice.id, notice.ttl, notice.at_most_once))
+                    }
+                    Some(Err(refusal)) => News::Undelivered { why: refusal.to_string().into() },
+                    // The message existed and has already ended: its notice tells the attempt.
+                    None => return Next::Done,
+                }
+            }
+            // The notice of the message, or of the run, informs the attempt; without one we do it.
+            (CrossShardRequest::Withdraw { .. }, Answer::Queue(Said::Acted(acted))) if acted.count > 0 => {
+                return Next::Done;
+            }
+            (CrossShardRequest::CancelCall(_), Answer::Existing(_)) => return Next::Done,
+            (CrossShardRequest::Withdraw { .. }, Answer::Queue(Said::Acted(_)))
+            | (CrossShardRequest::CancelCall(_), Answer::Noted) => News::Undelivered { why: stopped() },
+            (CrossShardRequest::Call { .. }, Answer::Run(run)) => {
+                News::Called { run: run.id, since: run.created_at }
+            }
+            (CrossShardRequest::Call { .. }, Answer::Existing(run)) => {
+                News::Called { run, since: made_at(run.0) }
+            }
+            (_, other) => return Next::Unexpected(other),
+        };
+        self.inform(news)
+    }
+
+    /// Tells the attempt that the request is about.
+    fn inform(&mut self, news: News) -> Next {
+        let Subject::Attempt(sender) = self.request.subject() else { return Next::Done };
+        self.asked = Asked::Second;
+        Next::Ask(Box::new(Command::Tell { sender, news }))
+    }
+}
+
+impl CrossShardRequest {
+    pub fn subject(&self) -> Subject {
+        match self {
+            CrossShardRequest::Deliver(assignment) => {
+                Subject::Attempt(Sender { run: assignment.run, token: assignment.token })
+            }
+            CrossShardRequest::Withdraw { sender, .. }
+            | CrossShardRequest::Call { sender, .. }
+            | CrossShardRequest::CancelCall(CancelCall { sender, .. }) => Subject::Attempt(*sender),
+            CrossShardRequest::Tell(notice) => Subject::Notice(notice.number),
+        }
+    }
+
+    /// The attempt for which it starts something. It need not be carried out when that attempt has ended.
+    pub fn starts_for(&self) -> Option<Sender> {
+        match (self, self.subject()) {
+            (CrossShardRequest::Deliver(_) | CrossShardRequest::Call { .. }, Subject::Attempt(sender)) => {
+                Some(sender)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it ends what an earlier request about the same attempt has started.
+    pub fn is_withdrawal(&self) -> bool {
+        matches!(self, CrossShardRequest::Withdraw { .. } | CrossShardRequest::CancelCall(_))
+    }
 }

@@ -4,6 +4,7 @@
 //! **Invariant:** nothing here reads a clock, does I/O or awaits.
 
 pub mod time;
+pub mod topic;
 pub mod hash;
 pub mod ids;
 pub mod limits;

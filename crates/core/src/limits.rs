@@ -78,6 +78,14 @@ pub const WORKFLOW_DEPTH_MAX: usize = 1000;
 pub const WORKFLOW_NESTING_MAX: usize = 16;
 /// Runs of jobs, each started by the one before: by its end, or by a step of it.
 pub const CHAIN_MAX: u32 = 64;
+/// Jobs that the end of one job starts.
+pub const LINKS_MAX: usize = 100;
+/// Jobs and steps that listen to one event.
+pub const LISTENERS_MAX: usize = 1_000;
+/// An event with its key.
+pub const EVENT_BYTES_MAX: usize = 256 * 1024;
+/// An event, for all its listeners together: each gets a copy.
+pub const EVENT_COPIES_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Items of one `map`.
 pub const MAP_ITEMS_MAX: u32 = 10_000;
 /// The output of a step, as expressions can use it.

@@ -22,7 +22,7 @@ pub use ask::{
     Take, Verb, Wait,
 };
 pub use body::Body;
-pub use delivery::{END_NOTICES, EndNotice, Ending, News, Returned, Whereabouts};
+pub use delivery::{Content, END_NOTICES, EndNotice, Ending, News, Returned, Whereabouts};
 pub use id::{BadId, ID_BYTES, IdText, parse_id};
 pub use message::{
     InvalidName, Message, MessageId, MessagePosition, MessageStatus, Pause, QueueKey, QueueName, QueueNumber,

@@ -31,6 +31,8 @@ mod state;
 mod steps;
 
 use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -152,6 +154,18 @@ pub enum Trigger {
 }
 
 impl Trigger {
+    pub const ALL: [Trigger; 9] = [
+        Trigger::Schedule,
+        Trigger::Misfire,
+        Trigger::Manual,
+        Trigger::Submit,
+        Trigger::Retry,
+        Trigger::Parent,
+        Trigger::Workflow,
+        Trigger::After,
+        Trigger::Event,
+    ];
+
     /// Its name at endpoints and in templates.
     pub fn word(self) -> &'static str {
         match self {
@@ -165,6 +179,22 @@ impl Trigger {
             Trigger::After => "after",
             Trigger::Event => "event",
         }
+    }
+}
+
+impl fmt::Display for Trigger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for Trigger {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Trigger, String> {
+        Trigger::ALL.into_iter().find(|trigger| trigger.word() == word).ok_or_else(|| {
+            format!("`{word}` is not a trigger; known are {}", Trigger::ALL.map(Trigger::word).join(", "))
+        })
     }
 }
 

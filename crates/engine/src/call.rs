@@ -15,7 +15,7 @@ use punctual_core::cross_shard::{CancelCall, CrossShardRequest};
 use punctual_core::cut::keep_end;
 use punctual_core::ids::{RunId, Token};
 use punctual_core::limits::ERROR_BYTES_MAX;
-use punctual_core::queue::{EndNotice, News, Returned, Sender};
+use punctual_core::queue::{Content, EndNotice, News, Returned, Sender};
 use punctual_core::run::{Caller, Cause, Run, Status};
 use punctual_core::task::Task;
 
@@ -104,7 +104,15 @@ impl Shard {
             error: error_of(ended),
         };
         let news = News::Returned(Box::new(returned));
-        self.end_notices.add(EndNotice { number: self.ids.next(cx.now), sender, news });
+        self.notify(Content::Attempt { sender, news }, cx);
+    }
+}
+
+impl Shard {
+    /// Writes a notice for another shard with the next batch.
+    pub(crate) fn notify(&mut self, content: Content, cx: &Context<'_>) {
+        let number = self.ids.next(cx.now);
+        self.end_notices.add(EndNotice { number, content });
     }
 }
 

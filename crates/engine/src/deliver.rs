@@ -85,7 +85,7 @@ impl Shard {
                 });
             }
             News::Returned(returned) => {
-                self.note(run, token, cx, |run| drop(run.calls(returned.run, now, now)));
+                self.note(run, token, cx, |run| _ = run.calls(returned.run, now, now));
                 let Returned { status, at, output, error, .. } = &**returned;
                 let outcome = match status {
                     Status::Succeeded => Outcome::succeeded(*at),

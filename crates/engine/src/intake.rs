@@ -17,6 +17,7 @@ use crate::Shard;
 use crate::event::{Context, Effect, Ticket};
 
 pub(crate) type Reply = Result<Answer, Refusal>;
+pub(crate) use launch::room_for_one;
 pub(crate) use runs::{ended_already, refused};
 
 impl Shard {
@@ -50,6 +51,10 @@ impl Shard {
                 may_report.map(|()| noted(self.take_progress(run, progress, |_| None, cx)))
             }
             Command::CancelCall(ask) => self.cancel_call(ask, cx),
+            Command::Start(start) => self.start_listener(&start, cx),
+            Command::Listen { topic, job } => self.listen(topic, job, cx),
+            Command::Unlisten { topic, listener } => self.unlisten(&topic, listener),
+            Command::SendEvent { namespace, name, event } => self.send_event(namespace, name, event, cx),
             Command::Tell { sender, news } => {
                 self.hear(sender, &news, cx);
                 Ok(Answer::Noted)

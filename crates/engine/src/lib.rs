@@ -27,6 +27,7 @@ pub mod workflow;
 pub mod assign;
 pub mod deliver;
 pub mod call;
+pub mod topics;
 pub mod report;
 pub mod state;
 pub mod settle;

@@ -35,6 +35,12 @@ impl Shard {
                 Stored::No => changes.insert(Row::Step(step)),
             }
         }
+        for (number, listener) in self.topics.take_unwritten() {
+            match listener {
+                Some(listener) => changes.insert(Row::Listener(listener)),
+                None => changes.delete(RowKey::Listener(number)),
+            }
+        }
         for revision in dirty.revisions {
             changes.insert(Row::Revision(revision));
         }

@@ -24,6 +24,7 @@ use crate::memory::{Fetched, JobKey, LiveJob, LiveRun, Pins, Stored};
 use crate::plan::{Plan, TimerOwner};
 use crate::queue::{OpenNotices, Queues};
 use crate::statistics::Tallies;
+use crate::topics::Topics;
 use crate::wheel::Wheel;
 use crate::workflow::Flow;
 
@@ -63,6 +64,7 @@ pub struct Shard {
     pub(crate) absent: FxHashMap<RunId, Elapsed>,
     pub(crate) queues: Queues,
     pub(crate) end_notices: OpenNotices,
+    pub(crate) topics: Topics,
     pub(crate) tallies: Tallies,
     /// The workflows whose steps have begun.
     pub(crate) flows: FxHashMap<RunId, Flow>,
@@ -133,6 +135,7 @@ impl Shard {
             absent: FxHashMap::default(),
             queues: Queues::default(),
             end_notices: OpenNotices::default(),
+            topics: Topics::default(),
             tallies: Tallies::new(loaded.shard, loaded.recent_counts),
             flows: FxHashMap::default(),
             due_flows: BTreeSet::new(),
@@ -145,6 +148,7 @@ impl Shard {
         let mut records = loaded.runs;
         // Sorted, so that a replay is the same whatever the order of the store.
         records.sort_by_key(|record| record.run.id);
+        shard.topics.load(loaded.listeners);
         let mut steps: FxHashMap<RunId, Vec<Arc<StepRecord>>> = FxHashMap::default();
         for step in loaded.steps {
             steps.entry(step.key.run).or_default().push(step);
@@ -257,6 +261,7 @@ impl Shard {
         dirty.lazy_due
             || self.queues.is_dirty()
             || self.end_notices.dirty_rows() > 0
+            || self.topics.dirty_rows() > 0
             || !(dirty.jobs.is_empty()
                 && dirty.runs.is_empty()
                 && dirty.settled.is_empty()
@@ -278,6 +283,7 @@ impl Shard {
             + dirty.steps.len()
             + self.queues.dirty_rows()
             + self.end_notices.dirty_rows()
+            + self.topics.dirty_rows()
     }
 
     pub(crate) fn note_lazily(&mut self, run: RunId, elapsed: Elapsed) {

@@ -12,6 +12,7 @@ use punctual_core::name::{Name, Namespace};
 
 use crate::Shard;
 use crate::intake::keys;
+use crate::topics;
 
 impl Shard {
     /// The rows that a command needs and that neither memory nor a pin has. A row that was read may make another one
@@ -54,6 +55,16 @@ impl Shard {
                 }
             }
             Command::CancelCall(ask) => self.want_called(ask, &mut wants),
+            Command::Start(start) => {
+                self.want_job(&start.topic.namespace, &start.job, &mut wants);
+                self.want_unique(&topics::start_key(start), &mut wants);
+            }
+            Command::SendEvent { namespace, name, event } => {
+                if let Some(key) = &event.key {
+                    self.want_unique(&topics::event_key(namespace, name, key), &mut wants);
+                }
+            }
+            Command::Listen { .. } | Command::Unlisten { .. } => {}
             // A running attempt is always in memory.
             Command::Tell { .. } => {}
             Command::Queue(ask) => self.want_messages(ask, &mut wants),

@@ -21,6 +21,7 @@ fn words(batch: &Batch) -> Vec<String> {
             RowKey::Run(_) => "run",
             RowKey::History(_) => "history",
             RowKey::Step(_) => "step",
+            RowKey::Listener(_) => "listener",
             RowKey::DeadLetter(_) => "dead letter",
             RowKey::Unique(_) => "unique",
             RowKey::Skip(..) => "skip",

@@ -20,6 +20,7 @@ mod calendars;
 mod paging;
 mod queues;
 mod deliveries;
+mod topics;
 mod batch;
 mod statistics;
 mod life;

@@ -15,16 +15,11 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_core::attempt::Assignment;
-use punctual_core::command::{Answer, Command, RunJob};
-use punctual_core::cross_shard::{CancelCall, CrossShardRequest};
-use punctual_core::ids::{RunId, ShardId, made_at};
-use punctual_core::queue::{Ask, EndNotice, News, QueueKey, Said, Sender, Whereabouts};
-use punctual_core::task::Task;
+use punctual_core::command::{Answer, Command};
+use punctual_core::cross_shard::{CrossShardRequest, Exchange, Next, Subject};
 use punctual_core::time::Clock;
 use rustc_hash::FxHashMap;
 use tokio::sync::{mpsc, watch};
@@ -46,20 +41,13 @@ pub(crate) struct Courier {
     clock: Arc<dyn Clock>,
     requests: mpsc::UnboundedReceiver<CrossShardRequest>,
     /// Requests that have not succeeded yet.
-    open: FxHashMap<About, Open>,
-    waiting: VecDeque<About>,
+    open: FxHashMap<Subject, Open>,
+    waiting: VecDeque<Subject>,
     /// Failed requests in order of their retry time.
-    later: VecDeque<(Instant, About)>,
+    later: VecDeque<(Instant, Subject)>,
     under_way: JoinSet<Outcome>,
     /// The subject of each running request.
-    abouts: FxHashMap<Id, About>,
-}
-
-/// The subject of a request: at most one request per subject runs at a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum About {
-    Message(Sender),
-    EndNotice(i64),
+    subjects: FxHashMap<Id, Subject>,
 }
 
 #[derive(Debug)]
@@ -91,7 +79,7 @@ impl Courier {
             waiting: VecDeque::new(),
             later: VecDeque::new(),
             under_way: JoinSet::new(),
-            abouts: FxHashMap::default(),
+            subjects: FxHashMap::default(),
         }
     }
 
@@ -115,89 +103,63 @@ impl Courier {
     }
 
     fn take(&mut self, request: CrossShardRequest) {
-        let about = about(&request);
-        match self.open.get_mut(&about) {
+        let subject = request.subject();
+        match self.open.get_mut(&subject) {
             None => {
-                self.open.insert(about, Open { request, is_under_way: false, next: None });
-                self.waiting.push_back(about);
+                self.open.insert(subject, Open { request, is_under_way: false, next: None });
+                self.waiting.push_back(subject);
             }
             // The current request is running: this one follows it, unless it adds nothing.
             Some(open) if open.is_under_way => {
-                if !is_withdrawal(&open.request) && (open.next.is_none() || is_withdrawal(&request)) {
+                if !open.request.is_withdrawal() && (open.next.is_none() || request.is_withdrawal()) {
                     open.next = Some(request);
                 }
             }
-            Some(open) if is_withdrawal(&request) => open.request = request,
+            Some(open) if request.is_withdrawal() => open.request = request,
             Some(_) => {}
         }
     }
 
     fn begin(&mut self) {
         while self.under_way.len() < UNDER_WAY_MAX
-            && let Some(about) = self.waiting.pop_front()
+            && let Some(subject) = self.waiting.pop_front()
         {
-            let Some(open) = self.open.get_mut(&about) else { continue };
+            let Some(open) = self.open.get_mut(&subject) else { continue };
             open.is_under_way = true;
             let (handle, clock, request) =
                 (self.handle.clone(), Arc::clone(&self.clock), open.request.clone());
             let task = self.under_way.spawn(async move { run(&handle, &*clock, request).await });
-            self.abouts.insert(task.id(), about);
+            self.subjects.insert(task.id(), subject);
         }
     }
 
     fn ended(&mut self, task: Id, outcome: Outcome) {
-        let Some(about) = self.abouts.remove(&task) else { return };
-        let Some(open) = self.open.get_mut(&about) else { return };
+        let Some(subject) = self.subjects.remove(&task) else { return };
+        let Some(open) = self.open.get_mut(&subject) else { return };
         open.is_under_way = false;
         if let Some(next) = open.next.take() {
             open.request = next;
-            return self.waiting.push_back(about);
+            return self.waiting.push_back(subject);
         }
         match outcome {
-            Outcome::Done => drop(self.open.remove(&about)),
+            Outcome::Done => drop(self.open.remove(&subject)),
             Outcome::Again(why) => {
-                debug!(?about, why, "a request between two shards failed; retrying");
-                self.later.push_back((Instant::now() + AGAIN, about));
+                debug!(?subject, why, "a request between two shards failed; retrying");
+                self.later.push_back((Instant::now() + AGAIN, subject));
             }
         }
     }
 
     fn try_again(&mut self) {
         let now = Instant::now();
-        while let Some((_, about)) = self.later.pop_front_if(|(at, _)| *at <= now) {
-            if self.handle.leads(about.shard()) {
-                self.waiting.push_back(about);
+        while let Some((_, subject)) = self.later.pop_front_if(|(at, _)| *at <= now) {
+            if self.handle.leads(subject.shard()) {
+                self.waiting.push_back(subject);
             } else {
-                self.open.remove(&about);
+                self.open.remove(&subject);
             }
         }
     }
-}
-
-impl About {
-    /// The shard that the request came from.
-    fn shard(self) -> ShardId {
-        match self {
-            About::Message(sender) => sender.run.shard(),
-            About::EndNotice(number) => RunId(number).shard(),
-        }
-    }
-}
-
-fn about(request: &CrossShardRequest) -> About {
-    match request {
-        CrossShardRequest::Deliver(assignment) => {
-            About::Message(Sender { run: assignment.run, token: assignment.token })
-        }
-        CrossShardRequest::Call { sender, .. }
-        | CrossShardRequest::CancelCall(CancelCall { sender, .. })
-        | CrossShardRequest::Withdraw { sender, .. } => About::Message(*sender),
-        CrossShardRequest::Tell(notice) => About::EndNotice(notice.number),
-    }
-}
-
-fn is_withdrawal(request: &CrossShardRequest) -> bool {
-    matches!(request, CrossShardRequest::Withdraw { .. } | CrossShardRequest::CancelCall(_))
 }
 
 /// Waits until then; `None` means for ever.
@@ -209,87 +171,27 @@ async fn at(instant: Option<Instant>) {
 }
 
 async fn run(handle: &Handle, clock: &dyn Clock, request: CrossShardRequest) -> Outcome {
-    let result = match request {
-        CrossShardRequest::Deliver(assignment) => deliver(handle, clock, &assignment).await,
-        CrossShardRequest::Withdraw { sender, queue } => withdraw(handle, sender, queue).await,
-        CrossShardRequest::Call { sender, run } => call(handle, sender, *run).await,
-        CrossShardRequest::CancelCall(cancel) => cancel_call(handle, cancel).await,
-        CrossShardRequest::Tell(notice) => tell(handle, notice).await,
-    };
-    result.map_or_else(|failure| Outcome::Again(failure.to_string()), |()| Outcome::Done)
-}
-
-/// Puts the message of an attempt into its queue. If the queue refuses it, the attempt fails and its run's retry policy
-/// decides.
-async fn deliver(handle: &Handle, clock: &dyn Clock, assignment: &Assignment) -> Result<(), Failure> {
-    let Task::Queue(task) = &assignment.definition.task else { return Ok(()) };
-    let sender = Sender { run: assignment.run, token: assignment.token };
-    let news = match assignment.message(task, clock.now()) {
-        Err(invalid) => News::Undelivered { why: invalid.to_string().into() },
-        Ok(deliver) => match handle.queue(Ask::Deliver(deliver)).await? {
-            Said::Added(added) => match added.into_iter().next() {
-                Some(Ok(notice)) => {
-                    News::Delivered(Whereabouts::of(notice.id, notice.ttl, notice.at_most_once))
-                }
-                Some(Err(refusal)) => News::Undelivered { why: refusal.to_string().into() },
-                // The message existed and has already ended: its notice tells the attempt.
-                None => return Ok(()),
-            },
-            other => return Err(unexpected(&other)),
-        },
-    };
-    inform(handle, sender, news).await
-}
-
-/// Withdraws the message of an attempt from its queue. The message's notice informs the attempt; without a message we
-/// do it.
-async fn withdraw(handle: &Handle, sender: Sender, queue: QueueKey) -> Result<(), Failure> {
-    match handle.queue(Ask::Withdraw { queue, sender }).await? {
-        Said::Acted(acted) if acted.count > 0 => Ok(()),
-        Said::Acted(_) => {
-            let why = "the attempt was stopped before its message was delivered".into();
-            inform(handle, sender, News::Undelivered { why }).await
-        }
-        other => Err(unexpected(&other)),
+    let mut exchange = Exchange::new(request);
+    let mut next = exchange.begin(clock.now());
+    loop {
+        let command = match next {
+            Next::Ask(command) => command,
+            Next::Done => return Outcome::Done,
+            Next::Refused(refusal) => return Outcome::Again(refusal.to_string()),
+            Next::Unexpected(answer) => {
+                return Outcome::Again(format!(
+                    "unexpected answer: {answer:?}; update all nodes to one version"
+                ));
+            }
+        };
+        let answer = match *command {
+            Command::Queue(ask) => handle.queue(ask).await.map(Answer::Queue),
+            command => handle.command(command).await,
+        };
+        next = match answer {
+            Ok(answer) => exchange.heard(Ok(answer)),
+            Err(Failure::Refused(refusal)) => exchange.heard(Err(refusal)),
+            Err(failure) => return Outcome::Again(failure.to_string()),
+        };
     }
-}
-
-/// Starts the run of another job. If that is refused, the attempt fails.
-async fn call(handle: &Handle, sender: Sender, run: RunJob) -> Result<(), Failure> {
-    let news = match handle.command(Command::RunJob(run)).await {
-        Ok(Answer::Run(run)) => News::Called { run: run.id, since: run.created_at },
-        Ok(Answer::Existing(run)) => News::Called { run, since: made_at(run.0) },
-        Ok(other) => return Err(unexpected(&other)),
-        Err(Failure::Refused(refusal)) => News::Undelivered { why: refusal.to_string().into() },
-        Err(failure) => return Err(failure),
-    };
-    inform(handle, sender, news).await
-}
-
-/// Cancels the run that an attempt has started. Its notice informs the attempt; without a run we do it.
-async fn cancel_call(handle: &Handle, cancel: CancelCall) -> Result<(), Failure> {
-    let sender = cancel.sender;
-    match handle.command(Command::CancelCall(cancel)).await? {
-        Answer::Existing(_) => Ok(()),
-        _ => {
-            let why = "the step was stopped before the run was started".into();
-            inform(handle, sender, News::Undelivered { why }).await
-        }
-    }
-}
-
-/// Tells an attempt what its notice says, and deletes the notice once that is committed.
-async fn tell(handle: &Handle, notice: EndNotice) -> Result<(), Failure> {
-    inform(handle, notice.sender, notice.news).await?;
-    handle.queue(Ask::Told { notice: notice.number }).await?;
-    Ok(())
-}
-
-async fn inform(handle: &Handle, sender: Sender, news: News) -> Result<(), Failure> {
-    handle.command(Command::Tell { sender, news }).await?;
-    Ok(())
-}
-
-fn unexpected(answer: &impl fmt::Debug) -> Failure {
-    Failure::Unknown(format!("unexpected answer: {answer:?}; update all nodes to one version"))
 }

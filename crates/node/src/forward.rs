@@ -20,6 +20,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::failure::{Failure, no_leader};
 use crate::handle::Handle;
 use crate::leaders::{self, Leader, Leaders};
+use crate::listeners;
 
 /// After this time a peer is asked again even if the leaders have not changed here: the peer may have newer
 /// information.
@@ -28,7 +29,14 @@ const AGAIN: Duration = Duration::from_millis(200);
 impl Handle {
     /// Sends a command to the leader of its shard; the answer comes after the commit.
     pub async fn command(&self, command: Command) -> Result<Answer, Failure> {
-        self.ask_leader(&command).await.map_err(|failure| failure.about(&command.subject()))
+        match command {
+            Command::PutJob(put) if listeners::is_listener(&put.definition) => self.save_listener(put).await,
+            command => self.ask_about(&command).await,
+        }
+    }
+
+    pub(crate) async fn ask_about(&self, command: &Command) -> Result<Answer, Failure> {
+        self.ask_leader(command).await.map_err(|failure| failure.about(&command.subject()))
     }
 
     async fn ask_leader(&self, command: &Command) -> Result<Answer, Failure> {

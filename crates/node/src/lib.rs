@@ -4,6 +4,7 @@
 pub mod failure;
 pub mod handle;
 pub mod leaders;
+mod listeners;
 pub mod peers;
 pub mod forward;
 mod background;

@@ -203,6 +203,7 @@ impl Changed {
                 }
                 Row::DeletedJob(_)
                 | Row::Revision(_)
+                | Row::Listener(_)
                 | Row::Unique(_)
                 | Row::Skip(_)
                 | Row::Message(_)

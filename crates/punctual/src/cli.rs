@@ -32,6 +32,7 @@ mod token;
 mod verify;
 mod backup;
 mod doctor;
+mod event;
 mod config;
 mod completions;
 mod man;
@@ -180,6 +181,9 @@ enum Noun {
     /// Descriptors: the schemas of gRPC services that tasks call
     #[command(subcommand, after_help = "Example:\n  punctual descriptor apply orders orders.binpb")]
     Descriptor(descriptor::Verb),
+    /// Events: they start the jobs that listen to them
+    #[command(subcommand, after_help = "Example:\n  punctual event send order-paid --key order-7")]
+    Event(event::Verb),
     /// Runs: the occurrences of jobs
     #[command(subcommand, after_help = RUN_EXAMPLES)]
     Run(run::Verb),
@@ -298,6 +302,7 @@ impl Noun {
             Noun::Job(verb) => verb.run(&global.session()?).await,
             Noun::Calendar(verb) => verb.run(&global.session()?).await,
             Noun::Descriptor(verb) => verb.run(&global.session()?).await,
+            Noun::Event(verb) => verb.run(&global.session()?).await,
             Noun::Run(verb) => verb.run(&global.session()?).await,
             Noun::Dlq(verb) => verb.run(&global.session()?).await,
             Noun::Queue(verb) => verb.run(&global.session()?).await,
@@ -311,17 +316,10 @@ impl Noun {
             Noun::Config(verb) => verb.run(),
             Noun::Completions(completions) => completions.run(Cli::command()),
             Noun::Man(man) => man.run(Cli::command()),
-            Noun::Failpoints => failpoints(),
+            Noun::Failpoints => version::failpoints(),
             Noun::Version(version) => version.run(),
         }
     }
-}
-
-/// Lists the failpoints; a release build has none.
-fn failpoints() -> Result<(), Failure> {
-    use punctual_failpoint::{IS_BUILT_IN, Point};
-    let points = if IS_BUILT_IN { Point::ALL } else { &[] };
-    points.iter().try_for_each(|point| output::print(point.name()))
 }
 
 /// What every verb needs: the server, the namespace and the output format.

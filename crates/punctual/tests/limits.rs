@@ -162,6 +162,10 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("steps in a chain of a workflow", count(limits::WORKFLOW_DEPTH_MAX), "refused"),
         ("levels of workflows", count(limits::WORKFLOW_NESTING_MAX), "refused"),
         ("runs of jobs, each started by the one before", count(limits::CHAIN_MAX), "`chain_too_long`"),
+        ("jobs that the end of one job starts", count(limits::LINKS_MAX), "refused"),
+        ("jobs and steps that listen to an event", count(limits::LISTENERS_MAX), "refused"),
+        ("event with its key", bytes(limits::EVENT_BYTES_MAX), "refused"),
+        ("event, the copies of all its listeners together", bytes(limits::EVENT_COPIES_BYTES_MAX), "refused"),
         (
             "items of a `map`, and its `parallel`",
             count(limits::MAP_ITEMS_MAX as usize),

@@ -9,6 +9,7 @@ use punctual_core::task::Task;
 use punctual_core::workflow::{Map, Rule, Step, Wait, Work, Workflow};
 
 use crate::dice::Dice;
+use crate::workload;
 
 const RULES: [Rule; 8] = [
     Rule::AllSucceeded,
@@ -59,6 +60,7 @@ fn step(dice: &mut Dice, at: u64, may_nest: bool) -> Step {
         1 => step.work = Work::Wait(Wait::Until("{{ due | plus('2s') }}".to_owned())),
         2 => step.work = Work::Approve(Some(span)),
         3 if may_nest => step.work = Work::Workflow(Box::new(of_steps(dice, 2, 1, false))),
+        4 if dice.one_in(2) => step.work = Work::Job(workload::name(0)),
         4 => step.when = Some("false".to_owned()),
         5 => step.when = Some("params.nothing".to_owned()),
         6 if !needs.is_empty() => step.when = Some(format!("steps.s{}.failed == 0", needs[0])),

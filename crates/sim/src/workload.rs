@@ -16,6 +16,7 @@ use punctual_core::retry::{Backoff, Retry};
 use punctual_core::schedule::calendar::{Calendar, Days, Weekday, Weekly};
 use punctual_core::schedule::{Cron, Schedule, ScheduleCalendar, When};
 use punctual_core::task::{Params, Task};
+use punctual_core::topic::{After, Ends, NewEvent, OnEvent};
 use punctual_engine::Ticket;
 
 use crate::dice::Dice;
@@ -97,6 +98,11 @@ impl People {
                 let (act, by) = (workflows::act(dice), Some("ops".into()));
                 Command::ActOnSteps(ActOnSteps { namespace, run, act, by, comment: tag(ticket).into() })
             }
+            24 if dice.one_in(2) => {
+                let key = key(dice).map(|key| key.text);
+                let event = NewEvent { key, params: Params(Arc::from(tag(ticket))) };
+                Command::SendEvent { namespace, name: event_name(dice), event }
+            }
             _ => Command::DiscardDeadLetter { namespace, run },
         }
     }
@@ -105,8 +111,20 @@ impl People {
         let name = self.name(dice);
         let known = self.last.get(&name).filter(|_| dice.one_in(5)).cloned();
         let definition = known.unwrap_or_else(|| {
-            let schedules = (0..1 + dice.below(2)).map(|_| self.schedule(dice, now)).collect();
-            Arc::new(Definition { description: tag(ticket), ..self.definition(dice, schedules) })
+            let schedules = (0..1 + dice.below(2)).map(|_| self.schedule(dice, now));
+            // A server refuses cycles: each run would start more and more others.
+            let schedules = schedules.filter(|schedule| match &schedule.when {
+                When::After(after) => after.job < name,
+                _ => true,
+            });
+            let schedules = schedules.collect();
+            // Workflows start the first job, so it is not one itself.
+            let definition = if name == self::name(0) {
+                self.plain_definition(dice, schedules)
+            } else {
+                self.definition(dice, schedules)
+            };
+            Arc::new(Definition { description: tag(ticket), ..definition })
         });
         self.last.insert(name.clone(), Arc::clone(&definition));
         let expect = match dice.below(6) {
@@ -186,7 +204,12 @@ impl People {
 
     fn schedule(&self, dice: &mut Dice, now: Timestamp) -> Schedule {
         let short = self.weather.period_min;
-        let when = match dice.below(9) {
+        let when = match dice.below(11) {
+            9 => {
+                let on = *dice.pick(&Ends::ALL).unwrap_or(&Ends::Ended);
+                When::After(After { job: self.name(dice), on })
+            }
+            10 => When::Event(Box::new(OnEvent { name: event_name(dice), when: None, key: None })),
             0 => When::Cron(Cron::parse("*/5 * * * * *", "UTC").expect("a plain cron")),
             1 => When::Cron(Cron::parse("* * * * *", "Asia/Shanghai").expect("a plain cron")),
             2 => When::At(now + Duration::from_millis(dice.below(60_000))),
@@ -200,7 +223,7 @@ impl People {
         if self.weather.edits && has_days && dice.one_in(4) {
             schedule.calendar = ScheduleCalendar::of(Arc::clone(&self.calendar), "UTC").ok();
         }
-        if dice.one_in(4) {
+        if dice.one_in(4) && schedule.topic().is_none() {
             schedule.jitter = Duration::from_millis(dice.below(3_000));
         }
         if dice.one_in(5) {
@@ -211,6 +234,10 @@ impl People {
         }
         schedule
     }
+}
+
+fn event_name(dice: &mut Dice) -> Name {
+    format!("event-{}", dice.below(3)).parse().expect("the name of an event is a name")
 }
 
 fn route(dice: &mut Dice) -> Route {

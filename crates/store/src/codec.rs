@@ -17,6 +17,7 @@ use punctual_core::log::Stream;
 use punctual_core::name::Name;
 use punctual_core::run::{Run, Status};
 use punctual_core::statistics::Period;
+use punctual_core::topic::ListenerRecord;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -115,6 +116,15 @@ pub(crate) fn statistics_kind(period: Period, is_of_job: bool) -> i64 {
         (Period::Hour, true) => 2,
         (Period::Minute, true) => 3,
     }
+}
+
+/// JSON: there are few, and people may look at them.
+pub(crate) fn write_listener(listener: &ListenerRecord) -> Result<Vec<u8>> {
+    serde_json::to_vec(listener).map_err(|error| cannot_write(&error))
+}
+
+pub(crate) fn read_listener(body: &[u8]) -> Result<Arc<ListenerRecord>> {
+    serde_json::from_slice(body).map(Arc::new).map_err(|error| cannot_read(&error))
 }
 
 pub(crate) fn cannot_read(error: &dyn std::fmt::Display) -> Error {

@@ -2,6 +2,7 @@
 
 use punctual_core::change::{Batch, Change, Row, RowKey};
 use punctual_core::ids::{JobId, RunId, ShardId};
+use punctual_core::queue::MessagePosition;
 
 use crate::{Error, Result};
 
@@ -44,7 +45,9 @@ fn check_shard(shard: ShardId, shards: u16, key: &RowKey, change: &Change) -> Re
         }
         RowKey::Run(id) | RowKey::History(id) | RowKey::DeadLetter(id) => id.shard(),
         RowKey::Step(key) => key.run.shard(),
-        RowKey::Message(_, place) => RunId(place.number).shard(),
+        RowKey::Listener(number) | RowKey::Message(_, MessagePosition { number, .. }) => {
+            RunId(*number).shard()
+        }
         RowKey::Statistics(key) => key.shard,
         RowKey::Term(term) => term.run.shard(),
         RowKey::Queue(_) => match change {
@@ -85,6 +88,7 @@ impl std::fmt::Display for Named<'_> {
                 None => write!(f, "step {} of run {}", key.step, key.run),
                 Some(item) => write!(f, "item {item} of step {} of run {}", key.step, key.run),
             },
+            RowKey::Listener(number) => write!(f, "listener {number}"),
             RowKey::Unique(key) => write!(f, "key `{key}`"),
             RowKey::Skip(id, _, from) => write!(f, "the skip record of job {id} from {from}"),
             RowKey::Statistics(key) => {

@@ -29,6 +29,7 @@ impl RowCounts {
                 RowKey::DeletedJob(_)
                 | RowKey::Revision(..)
                 | RowKey::Step(_)
+                | RowKey::Listener(_)
                 | RowKey::Unique(_)
                 | RowKey::Skip(..)
                 | RowKey::Statistics(_)

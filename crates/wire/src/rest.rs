@@ -67,7 +67,7 @@ pub use queue::{ALSO_MAX, Direction, Flushed, Messages, Paused, Queue, TAKE_WAIT
 pub use revision::{Diff, Revision, RevisionFile};
 pub use run::{Checkpoint, Child, Event, Run, Shard, State, Trigger, statuses};
 pub use statistics::{JobStatistics, Percentiles, RunCounts, StatisticsBucket};
-pub use submit::{Again, Cancel, Move, Start, Started, Submit, key};
+pub use submit::{Again, Cancel, Move, SendEvent, SentEvent, Start, Started, Submit, key};
 pub use token::{AddToken, NewToken, Role, Token};
 pub use whoami::{Auth, NamespaceCounts, Whoami};
 pub use why::{Why, WhyDetails};

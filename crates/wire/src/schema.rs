@@ -13,6 +13,7 @@ use utoipa::{PartialSchema, ToSchema};
 use punctual_core::ids::ID_BYTES_MAX;
 use punctual_core::limits;
 use punctual_core::schedule::calendar;
+use punctual_core::topic;
 
 use crate::resp::ID_BYTES;
 
@@ -30,6 +31,9 @@ pub struct Namespace;
 /// How a cron expression numbers weekdays.
 #[derive(Debug)]
 pub struct Weekdays;
+/// Which ends of the runs of another job start a job.
+#[derive(Debug)]
+pub struct Ends;
 /// A day of the week.
 #[derive(Debug)]
 pub struct Weekday;
@@ -112,6 +116,7 @@ by_hand!(MessageId as "MessageId": text(
     ID_BYTES,
     "D-0a1b2c3d-AAAAAAAAAAAAAAAAAAAAAAAA-05a1",
 ));
+by_hand!(Ends as "Ends": words(topic::Ends::ALL.map(topic::Ends::as_str)));
 by_hand!(Weekdays as "Weekdays": words(["unix", "quartz"]));
 by_hand!(Weekday as "Weekday": words(calendar::Weekday::ALL.map(calendar::Weekday::as_str)));
 by_hand!(Days as "Days": text(

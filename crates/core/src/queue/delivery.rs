@@ -14,10 +14,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Body, IdText, Message, MessageId, MessageStatus, QueueName, QueueNumber, Sender};
+use super::{Body, IdText, Message, MessageId, MessageStatus, QueueNumber, Sender};
 use crate::Timestamp;
 use crate::ids::{RunId, ShardId, made_at};
+use crate::name::Name;
 use crate::run::{Assignee, Status};
+use crate::topic::{Start, TopicKey};
 
 /// How a message with a sender ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,13 +105,23 @@ impl Whereabouts {
     }
 }
 
-/// The notice of a message's end, kept until the sender has confirmed it.
+/// A notice for another shard, kept until that shard has confirmed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndNotice {
-    /// Made by the shard of the queue, and contains that shard.
+    /// Made by the shard that keeps the notice, and contains that shard.
     pub number: i64,
-    pub sender: Sender,
-    pub news: News,
+    pub content: Content,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Content {
+    /// Tells an attempt what became of its message, or of the run that it started.
+    Attempt { sender: Sender, news: News },
+    /// Starts a job that listens to a topic.
+    Start(Box<Start>),
+    /// Makes a job a listener of a topic.
+    Listen { topic: TopicKey, job: Name },
 }
 
 /// The number under which end notices are stored among the messages. No queue gets this number.
@@ -123,7 +135,7 @@ impl EndNotice {
     /// The row of the notice. It is due at once, so a load of the shard finds it on the first page of timers.
     pub fn row(&self, now: Timestamp) -> Message {
         // Serializing plain data cannot fail.
-        let body = serde_json::to_vec(&(self.sender, &self.news)).unwrap_or_default();
+        let body = serde_json::to_vec(&self.content).unwrap_or_default();
         Message {
             id: MessageId { queue: END_NOTICES, number: self.number },
             priority: 0,
@@ -145,8 +157,8 @@ impl EndNotice {
         if row.id.queue != END_NOTICES {
             return None;
         }
-        let (sender, news) = serde_json::from_slice(&row.body).ok()?;
-        Some(EndNotice { number: row.id.number, sender, news })
+        let content = serde_json::from_slice(&row.body).ok()?;
+        Some(EndNotice { number: row.id.number, content })
     }
 }
 
@@ -165,7 +177,8 @@ mod tests {
             News::Undelivered { why: "the queue is paused".into() },
         ];
         for news in news {
-            let notice = EndNotice { number, sender: Sender { run: RunId(7), token: Token(9) }, news };
+            let sender = Sender { run: RunId(7), token: Token(9) };
+            let notice = EndNotice { number, content: Content::Attempt { sender, news } };
             let row = notice.row(now);
             assert_eq!((row.wake_at(), row.is_queued(), notice.shard()), (now, false, ShardId(3)));
             assert_eq!(EndNotice::of(&row), Some(notice));

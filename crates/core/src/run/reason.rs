@@ -44,6 +44,10 @@ pub enum Reason {
         total: u32,
         first: Name,
     },
+    /// Too many runs led to it, each started by the one before.
+    ChainTooLong,
+    /// Its parameters would be too long, with what started it.
+    ParamsTooLong,
     /// Its steps succeeded, and the output of the workflow cannot be evaluated.
     WorkflowOutput,
 }
@@ -105,6 +109,8 @@ impl fmt::Display for Reason {
             Reason::Steps { failed, total, first } => {
                 return write!(f, "{failed} of {total} steps failed, the first of them is `{first}`");
             }
+            Reason::ChainTooLong => "chain_too_long: too many runs led to it, each started by the one before",
+            Reason::ParamsTooLong => "its parameters would be too long, with what started it",
             Reason::WorkflowOutput => "its steps succeeded, but its `output` cannot be evaluated",
             Reason::TooManyWorkers => {
                 "more workers fit than a run may have child runs: narrow its `route.selector`"

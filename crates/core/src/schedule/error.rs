@@ -37,4 +37,8 @@ pub enum Error {
     DayOut { day: String, calendar: String },
     #[error("max_runs is 0, so the schedule would never fire; leave it out or make the schedule manual")]
     NoRuns,
+    #[error("jitter is allowed only where a clock starts the job; remove `jitter`")]
+    NoJitter,
+    #[error("{0}")]
+    EventCondition(String),
 }

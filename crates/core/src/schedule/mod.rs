@@ -5,7 +5,8 @@
 //! policy asks `previous` for the newest missed due time.
 //!
 //! The surprise: `after_finish` has no occurrences of its own. Its due time depends on the end of a run,
-//! which only `settle` knows, so both functions return `None` for it.
+//! which only `settle` knows, so both functions return `None` for it. The same holds for `after` and `event`, which
+//! have no due times: see [`crate::topic`].
 
 pub mod calendar;
 mod cron;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::hash;
 use crate::time::Timestamp;
+use crate::topic::{After, OnEvent, Topic};
 
 pub use cron::zone::DATA as ZONE_DATA;
 pub use cron::{Cron, EXPRESSION_MAX, Weekdays, ZONE_MAX};
@@ -54,6 +56,9 @@ pub enum When {
     At(Timestamp),
     /// Only when a client asks.
     Manual,
+    /// When a run of another job ends.
+    After(After),
+    Event(Box<OnEvent>),
 }
 
 impl Schedule {
@@ -93,13 +98,21 @@ impl Schedule {
         if self.max_runs == Some(0) {
             return Err(Error::NoRuns);
         }
+        if self.topic().is_some() && !self.jitter.is_zero() {
+            return Err(Error::NoJitter);
+        }
+        if let When::Event(event) = &self.when {
+            event.check()?;
+        }
         self.check_calendar()
     }
 
     /// Refuses a single instant on an excluded day: it would never fire, and the user can still fix it.
     fn check_calendar(&self) -> Result<(), Error> {
         match (&self.calendar, &self.when) {
-            (Some(_), When::AfterFinish(_) | When::Manual) => Err(Error::NoDaysToKeep),
+            (Some(_), When::AfterFinish(_) | When::Manual | When::After(_) | When::Event(_)) => {
+                Err(Error::NoDaysToKeep)
+            }
             (Some(keeping), When::At(at)) if keeping.calendar.is_some() && !keeping.has(*at) => {
                 let (day, name) = (calendar::day_text(keeping.day_of(*at)), keeping.name.to_string());
                 Err(Error::DayOut { day, calendar: name })
@@ -149,6 +162,15 @@ impl Schedule {
         keeping.previous_excluded(until, after, |until| self.when_previous(until, created))
     }
 
+    /// What starts the job instead of a clock. `None` means that it has due times, or is started by hand.
+    pub fn topic(&self) -> Option<Topic> {
+        match &self.when {
+            When::After(after) => Some(Topic::Job(after.job.clone())),
+            When::Event(event) => Some(Topic::Event(event.name.clone())),
+            When::Cron(_) | When::Every(_) | When::AfterFinish(_) | When::At(_) | When::Manual => None,
+        }
+    }
+
     /// Whether newer time zone data may change its due times.
     pub fn depends_on_zone(&self) -> bool {
         let is_local = |zone: &str| zone != "UTC";
@@ -162,7 +184,7 @@ impl Schedule {
             When::Cron(cron) => cron.next(after),
             When::Every(period) => every::next(self.origin(created), *period, after),
             When::At(at) => Some(*at).filter(|at| *at > after),
-            When::AfterFinish(_) | When::Manual => None,
+            When::AfterFinish(_) | When::Manual | When::After(_) | When::Event(_) => None,
         }
     }
 
@@ -171,7 +193,7 @@ impl Schedule {
             When::Cron(cron) => cron.previous(until),
             When::Every(period) => every::previous(self.origin(created), *period, until),
             When::At(at) => Some(*at).filter(|at| *at <= until),
-            When::AfterFinish(_) | When::Manual => None,
+            When::AfterFinish(_) | When::Manual | When::After(_) | When::Event(_) => None,
         }
     }
 

@@ -66,6 +66,8 @@ impl Scope<'static> {
     pub const CHECKED_TASK: Self = Scope { steps: Some(&AnyStep), items: &[ITEM, INDEX], ..Scope::TASK };
     /// Available before a run exists.
     pub const KEY: Self = Scope::of(&[PARAMS]);
+    /// Available when an event has arrived.
+    pub const EVENT: Self = Scope::of(&[("event", Holds::Anything)]);
     /// Available when a run's worker is chosen.
     pub const ROUTE: Self = Scope::of(&[PARAMS, DUE]);
     /// Available when a step of a workflow is decided.

@@ -39,6 +39,7 @@ impl Shard {
         let job = Arc::new(job);
         self.remember_job(Arc::clone(&job), false);
         self.dirty.jobs.insert(id);
+        self.listen_to_topics(&job, cx);
         Ok(Answer::Job { job, made: Made::Created })
     }
 
@@ -99,6 +100,7 @@ impl Shard {
         if let (Some(before), Some(after)) = (before, after) {
             self.skip_dropped(&before, &after);
             self.revise(&after, after.state());
+            self.listen_to_topics(&after, cx);
         }
         self.release(id, cx);
         self.job_answer(id, Made::Changed)

@@ -200,6 +200,6 @@ impl Shard {
     }
 }
 
-fn room_for_one(cx: &Context<'_>) -> Result<(), Refusal> {
+pub(crate) fn room_for_one(cx: &Context<'_>) -> Result<(), Refusal> {
     if cx.pool.live_runs() >= LIVE_RUNS_MAX { Err(Refusal::TooManyRuns) } else { Ok(()) }
 }

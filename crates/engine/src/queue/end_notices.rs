@@ -12,8 +12,8 @@ use punctual_core::change::{Changes, Holder, Row};
 use punctual_core::command::Key;
 use punctual_core::cross_shard::CrossShardRequest;
 use punctual_core::queue::{
-    Acted, Deliver, END_NOTICES, EndNotice, Ending, Message, MessageId, MessagePosition, News, Notice,
-    QueueKey, QueueRefusal, Said, Sender, Whereabouts, rank,
+    Acted, Content, Deliver, END_NOTICES, EndNotice, Ending, Message, MessageId, MessagePosition, News,
+    Notice, QueueKey, QueueRefusal, Said, Sender, Whereabouts, rank,
 };
 
 use crate::Shard;
@@ -108,7 +108,7 @@ impl Shard {
         let Some(sender) = message.sender else { return };
         let whereabouts = Whereabouts::of(message.id, message.ttl(), message.retry.is_zero());
         let (number, news) = (self.ids.next(now), News::Ended { whereabouts, ending });
-        self.end_notices.add(EndNotice { number, sender, news });
+        self.end_notices.add(EndNotice { number, content: Content::Attempt { sender, news } });
     }
 
     /// Takes a stored notice and sends it, unless memory or a pin has it.

@@ -1,6 +1,6 @@
-//! The end notices that their senders have not confirmed yet.
+//! The notices that have not been confirmed yet.
 
-use punctual_core::queue::{EndNotice, Sender};
+use punctual_core::queue::{Content, EndNotice, Sender};
 use rustc_hash::FxHashMap;
 
 #[derive(Debug, Default)]
@@ -30,7 +30,9 @@ impl OpenNotices {
     }
 
     fn insert(&mut self, notice: EndNotice, stored: bool) {
-        self.of.insert(notice.sender, notice.number);
+        if let Content::Attempt { sender, .. } = &notice.content {
+            self.of.insert(*sender, notice.number);
+        }
         self.all.insert(notice.number, Open { notice, stored });
     }
 
@@ -45,7 +47,9 @@ impl OpenNotices {
     /// Removes a confirmed notice. Returns whether the store has a row of it; `None` means that it is not known.
     pub(super) fn remove(&mut self, number: i64) -> Option<bool> {
         let open = self.all.remove(&number)?;
-        self.of.remove(&open.notice.sender);
+        if let Content::Attempt { sender, .. } = &open.notice.content {
+            self.of.remove(sender);
+        }
         Some(open.stored)
     }
 

@@ -76,6 +76,12 @@ impl Rows {
             Row::RecentCounts(recent) => Some(recent.clone()),
             _ => None,
         });
+        let listeners =
+            self.rows.iter().filter(|((of, _), _)| *of == shard).filter_map(|(_, row)| match row {
+                Row::Listener(listener) => Some(Arc::clone(listener)),
+                _ => None,
+            });
+        let listeners = listeners.collect();
         let (runs, queues, recent_counts) = (runs.collect::<Vec<_>>(), queues.collect(), recent.collect());
         let is_loaded =
             |id: RunId| runs.iter().any(|record| record.run.id == id && record.run.has_open_steps());
@@ -84,7 +90,7 @@ impl Rows {
             _ => None,
         });
         let steps = steps.collect();
-        Loaded { shard, epoch: EPOCH, commit, last_id, runs, steps, queues, recent_counts }
+        Loaded { shard, epoch: EPOCH, commit, last_id, runs, steps, listeners, queues, recent_counts }
     }
 
     pub(crate) fn fetch(&self, shard: ShardId, wants: &[Want]) -> Found {

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use punctual_core::attempt::{Assignment, Order, Report};
 use punctual_core::command::{ActOnSteps, Answer, Command, Refusal, RetryRun};
-use punctual_core::cross_shard::CrossShardRequest;
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 use punctual_core::queue::{Acted, Ask, QueueRefusal, Said};
 use punctual_engine::pool::{Heard, Match};
@@ -362,16 +361,9 @@ impl Driver {
             {
                 continue;
             }
-            let started = match &effect {
-                Effect::CrossShard(CrossShardRequest::Deliver(assignment)) => {
-                    Some((assignment.run, assignment.token))
-                }
-                Effect::CrossShard(CrossShardRequest::Call { sender, .. }) => {
-                    Some((sender.run, sender.token))
-                }
-                _ => None,
-            };
-            if started.is_some_and(|(run, token)| !self.is_under_way(run, token)) {
+            if let Effect::CrossShard(request) = &effect
+                && request.starts_for().is_some_and(|sender| !self.is_under_way(sender.run, sender.token))
+            {
                 continue;
             }
             self.outputs.push(match effect {

@@ -1,6 +1,7 @@
 //! `punctual version`: the version, and what is built into the binary.
 
 use clap::Args;
+use punctual_failpoint::{IS_BUILT_IN, Point};
 
 use super::failure::Failure;
 use super::output::print;
@@ -21,4 +22,10 @@ impl Version {
             None => print("ui: not embedded"),
         }
     }
+}
+
+/// Lists the failpoints; a release build has none.
+pub(super) fn failpoints() -> Result<(), Failure> {
+    let points = if IS_BUILT_IN { Point::ALL } else { &[] };
+    points.iter().try_for_each(|point| print(point.name()))
 }

@@ -13,7 +13,8 @@ use punctual_core::schedule::{EXPRESSION_MAX, ZONE_MAX};
 use punctual_wire::rest::{
     AddToken, Again, Calendar, Checked, Code, Day, DeadLetter, Decide, Decisions, Descriptor, Diff,
     Explained, Fire, Fires, Job, JobStatistics, LogRecord, MADE_HEADER, NamespaceCounts, NewToken, Node,
-    Overview, PutDescriptor, Revision, RevisionFile, Run, Skip, Start, Token, Whoami, Why, Worker,
+    Overview, PutDescriptor, Revision, RevisionFile, Run, SendEvent, SentEvent, Skip, Start, Token, Whoami,
+    Why, Worker,
 };
 use punctual_wire::schema;
 use punctual_wire::text::{Instant, Span};
@@ -74,6 +75,14 @@ fn jobs() -> Vec<Operation> {
         starting(post("/api/v1/namespaces/{namespace}/jobs/{name}/run", "run_job", "Start a job by hand"))
             .may_take::<Start>()
             .refuses(&[Code::NoSuchJob]),
+        post(
+            "/api/v1/namespaces/{namespace}/events/{name}",
+            "send_event",
+            "Send an event: it starts the jobs that listen to its name",
+        )
+        .header("Idempotency-Key", &key())
+        .may_take::<SendEvent>()
+        .answers::<SentEvent>(202, "The event is stored"),
         post(
             "/api/v1/namespaces/{namespace}/jobs/{name}/pause",
             "pause_job",

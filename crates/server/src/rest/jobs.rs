@@ -7,10 +7,11 @@ use axum::response::{IntoResponse, Response};
 use punctual_core::Timestamp;
 use punctual_core::advice;
 use punctual_core::command::{Answer, Command, Expect, Made, PutJob, Refusal, RunJob};
+use punctual_core::ids::RunId;
 use punctual_core::job;
 use punctual_core::limits::PAGE_MAX;
 use punctual_wire::job_file::JobFile;
-use punctual_wire::rest::{self, Checked, Code, Fire, Job, Page, Problem, Start};
+use punctual_wire::rest::{self, Checked, Code, Fire, Job, Page, Problem, SendEvent, SentEvent, Start};
 use punctual_wire::{Text, job_file};
 use serde::Deserialize;
 
@@ -140,6 +141,23 @@ pub(crate) async fn run(
         caller: None,
     });
     endpoints.ask_new_run(&at.namespace, command).await
+}
+
+/// Sends an event, which starts the jobs that listen to its name. It is stored when this answers.
+pub(crate) async fn send_event(
+    State(endpoints): State<Endpoints>,
+    at: Named,
+    IdempotencyKey(key): IdempotencyKey,
+    MaybeJson(body): MaybeJson<SendEvent>,
+) -> Result<Response, Failed> {
+    let event = body.into_core(key.as_deref())?;
+    let command = Command::SendEvent { namespace: at.namespace, name: at.name, event };
+    match endpoints.handle.command(command).await? {
+        Answer::Event(id) => {
+            Ok((StatusCode::ACCEPTED, Json(SentEvent { id: Text(RunId(id)) })).into_response())
+        }
+        other => Err(unexpected(&other)),
+    }
 }
 
 pub(crate) async fn pause(State(endpoints): State<Endpoints>, at: Named) -> Result<Response, Failed> {

@@ -154,14 +154,8 @@ async fn children(
 }
 
 fn triggers(words: &str) -> Result<Vec<run::Trigger>, Failed> {
-    let trigger = |word: &str| {
-        let known = || rest::Trigger::ALL.map(rest::Trigger::as_str).join(", ");
-        let read = rest::Trigger::parse(word).map(Into::into);
-        read.ok_or_else(|| {
-            Problem::parameter("trigger", format!("`{word}` is not a trigger; known are {}", known())).into()
-        })
-    };
-    words.split(',').map(trigger).collect()
+    let read = |word: &str| word.parse().map_err(|error: String| Problem::parameter("trigger", error).into());
+    words.split(',').map(read).collect()
 }
 
 fn key(text: String) -> Result<Arc<str>, Failed> {

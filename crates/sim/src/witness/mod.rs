@@ -16,6 +16,7 @@ mod deliveries;
 mod late;
 mod statistics;
 mod steps;
+mod topics;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -44,6 +45,7 @@ use messages::Messages;
 use runs::Runs;
 pub(crate) use statistics::Statistics;
 use steps::Steps;
+use topics::Topics;
 
 pub(crate) type Verdict = Result<(), String>;
 
@@ -61,6 +63,7 @@ pub(crate) struct Witness {
     pub(crate) late: Late,
     pub(crate) statistics: Statistics,
     steps: Steps,
+    topics: Topics,
     pub(crate) seen: Seen,
     /// There is a single worker, so every run is for it.
     has_one_worker: bool,
@@ -94,6 +97,7 @@ impl Witness {
         self.dated.landed(batch, &born, seen)?;
         self.statistics.landed(batch, &born, seen);
         self.steps.landed(batch, &born, (&self.jobs, &self.runs), seen)?;
+        self.topics.landed(batch, &born, seen)?;
         self.late.landed(&born, &self.jobs, now.clock, seen)?;
         self.messages.landed(batch, now.reached, seen)?;
         self.deliveries.landed(batch, &self.messages, now.time);
@@ -194,6 +198,7 @@ impl Witness {
         self.messages.at_rest()?;
         self.deliveries.at_rest(&self.messages, reached)?;
         self.runs.all_ended()?;
+        self.topics.at_rest()?;
         self.asks.cancels_held(&self.runs)
     }
 }

@@ -51,6 +51,12 @@ seen! {
     workflows,
     steps_decided,
     step_runs,
+    /// Requests between shards that were carried out.
+    exchanges,
+    /// Runs that steps, the ends of other jobs, and events have started.
+    calls,
+    followed,
+    by_event,
     /// Recorded times that were compared with the arrival of their command or report.
     dated,
     /// Commands that were forwarded to another node.

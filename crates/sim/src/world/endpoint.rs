@@ -184,9 +184,10 @@ impl World {
             }
             Err(Failure::Unavailable(_) | Failure::Unknown(_)) => self.unanswered(request),
             Ok(answer) => self.hears(request.command, request.asker, &Heard::Said(answer)),
-            Err(Failure::Refused(_) | Failure::Full(_)) => {
-                self.hears(request.command, request.asker, &Heard::Nothing);
+            Err(Failure::Refused(refusal)) => {
+                self.hears(request.command, request.asker, &Heard::Refused(refusal));
             }
+            Err(Failure::Full(_)) => self.hears(request.command, request.asker, &Heard::Nothing),
         }
     }
 

@@ -7,12 +7,14 @@ use std::time::Duration;
 use punctual_core::attempt::{End, Order, Report};
 use punctual_core::change::Batch;
 use punctual_core::command::Command;
+use punctual_core::cross_shard::CrossShardRequest;
 use punctual_core::ids::{RunId, SessionId, Token};
 use punctual_core::queue::{Ask, MessageId};
 use punctual_engine::Ticket;
 use punctual_node::{Input, Output};
 use punctual_store::{Leases, Member, Session};
 
+use super::courier::Running;
 use crate::traffic::{What, Wish};
 use crate::witness::Life;
 
@@ -38,6 +40,8 @@ pub(super) enum Happening {
     Node(Life, Told),
     /// The same for a worker.
     Worker(Life, Word),
+    /// The courier of a node starts an exchange anew.
+    Exchange(Life, Box<CrossShardRequest>),
     Queue(Turn),
 }
 
@@ -179,6 +183,8 @@ pub(super) enum Asker {
     /// A user. Commands that may be repeated are repeated until there is an answer.
     People,
     Taker(Taker),
+    /// The courier of a node.
+    Courier(Box<Running>),
     /// A producer, or a consumer that acts on its message; with the number of tries left.
     Client(u32),
 }

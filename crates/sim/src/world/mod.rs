@@ -19,6 +19,7 @@ mod node;
 mod faults;
 mod calls;
 mod look;
+mod courier;
 mod endpoint;
 mod queues;
 mod link;
@@ -271,6 +272,7 @@ impl World {
             Happening::Unheard(by, call) => self.take_effect(by, call),
             Happening::Node(life, told) => self.tell(life, told),
             Happening::Worker(life, word) => self.tell_worker(life, word),
+            Happening::Exchange(life, request) => self.begin_exchange(life, *request),
             Happening::Queue(turn) => self.take_turn(turn),
         }
     }

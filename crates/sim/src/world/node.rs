@@ -344,6 +344,10 @@ impl World {
                 self.witnessed(Err(format!("the driver refused worker {worker}: {why}")));
             }
             Output::Fail { why } => self.witnessed(Err(format!("the driver gave up: {why}"))),
+            Output::CrossShard(request) => {
+                self.speaks(index, Some(request.subject().shard()));
+                self.begin_exchange(self.nodes[index].now(), request);
+            }
             call => self.call(index, call),
         }
     }

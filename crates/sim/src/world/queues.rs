@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use punctual_core::command::{Answer, Command};
+use punctual_core::command::{Answer, Command, Refusal};
 use punctual_core::name::Namespace;
 use punctual_core::queue::{Ask, Delivered, MessageId, Said, Take, Verb};
 use punctual_engine::Ticket;
@@ -32,6 +32,7 @@ const ADD_EVERY: u64 = 1_700;
 #[derive(Debug)]
 pub(super) enum Heard<'a> {
     Said(&'a Answer),
+    Refused(&'a Refusal),
     /// The command had no effect.
     Nothing,
     /// Whether the command took effect is unknown.
@@ -161,11 +162,16 @@ impl World {
         match asker {
             Asker::People => {}
             Asker::Taker(taker) => self.taker_hears(taker, heard),
+            Asker::Courier(running) => match heard {
+                Heard::Said(answer) => self.courier_hears(*running, Ok((*answer).clone())),
+                Heard::Refused(refusal) => self.courier_hears(*running, Err((*refusal).clone())),
+                Heard::Nothing | Heard::Unknown => self.begin_again(*running),
+            },
             Asker::Client(tries) => {
                 let Command::Queue(ask) = command else { return };
                 let is_worth_it = match heard {
                     Heard::Said(_) => false,
-                    Heard::Nothing => true,
+                    Heard::Nothing | Heard::Refused(_) => true,
                     Heard::Unknown => ask.is_repeatable(),
                 };
                 if is_worth_it && tries > 0 {

@@ -20,6 +20,7 @@ use punctual_core::schedule::{Schedule, When};
 use punctual_core::search::RunTerm;
 use punctual_core::statistics::{Bucket, Counted, Counts, Period, RecentCounts, Statistics, StatisticsKey};
 use punctual_core::task::Task;
+use punctual_core::topic::{Listener, ListenerRecord, Topic, TopicKey};
 use smallvec::smallvec;
 
 use crate::{Claim, Result, Store};
@@ -154,6 +155,17 @@ impl Leader {
             pause: Pause { input: true, output: false },
             queued: 7,
             messages: 9,
+        }
+    }
+
+    /// A job that listens to an event.
+    pub fn listener(&mut self) -> ListenerRecord {
+        let topic = TopicKey { namespace: namespace("default"), topic: Topic::Event(name("paid")) };
+        ListenerRecord {
+            number: self.ids.next(NOW),
+            topic,
+            listener: Listener::Job(name("settle")),
+            key: None,
         }
     }
 

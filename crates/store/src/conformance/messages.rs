@@ -8,8 +8,8 @@ use punctual_core::change::{Changes, Row, RowKey, TimerPosition, Want};
 use punctual_core::ids::{RunId, Token};
 use punctual_core::limits::{KEY_BYTES_MAX, MESSAGE_BYTES_MAX, PAGE_BYTES_MAX, PRIORITY_MAX};
 use punctual_core::queue::{
-    Body, EndNotice, Ending, Message, MessageId, MessagePosition, MessageStatus, News, QueueKey, QueueNumber,
-    Sender, Whereabouts,
+    Body, Content, EndNotice, Ending, Message, MessageId, MessagePosition, MessageStatus, News, QueueKey,
+    QueueNumber, Sender, Whereabouts,
 };
 
 use super::given::*;
@@ -107,7 +107,8 @@ pub async fn an_end_notice_is_a_timer_and_in_no_queue(store: &dyn Store) -> Resu
     let whereabouts = Whereabouts::of(message.id, message.ttl(), false);
     let news = News::Ended { whereabouts, ending: Ending::Acked };
     let sender = Sender { run: RunId(7), token: Token(9) };
-    let notice = EndNotice { number: leader.message(1, 5).id.number, sender, news }.row(NOW);
+    let content = Content::Attempt { sender, news };
+    let notice = EndNotice { number: leader.message(1, 5).id.number, content }.row(NOW);
     leader.insert(store, rows([&notice])).await?;
     assert_eq!(timers(store, 10).await?.first(), Some(&notice.id));
     assert_eq!(fetched(store, &[notice.id]).await?, std::slice::from_ref(&notice));

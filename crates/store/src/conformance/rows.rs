@@ -26,6 +26,7 @@ fn one_of_each(store: &dyn Store, leader: &mut Leader) -> Vec<Row> {
         history_row(&ended),
         Row::DeadLetter(letter_of(&ended)),
         Row::Step(Arc::new(step_of(&run, 2, Some(0)))),
+        Row::Listener(Arc::new(leader.listener())),
         Row::Unique(key_of(&run, "a-key", at(1000))),
         Row::Skip(skip_of(&job, at(1))),
         statistics_of(leader, &job),
@@ -96,6 +97,9 @@ pub async fn rows_read_back_as_they_were_written(store: &dyn Store) -> Result<()
                 assert_eq!(store.dead_letters(&LetterFilter::default(), None, 10).await?, [letter]);
             }
             Row::Step(step) => assert_eq!(store.steps(step.key.run, None, 10).await?, [step]),
+            Row::Listener(listener) => {
+                assert_eq!(store.load(SHARD, leader.epoch).await?.listeners, [listener]);
+            }
             Row::Unique(unique) => {
                 let found = store.fetch(vec![(SHARD, Want::Unique(Arc::clone(&unique.key)))]).await?;
                 assert_eq!(found.uniques, [unique]);

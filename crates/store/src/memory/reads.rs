@@ -224,6 +224,14 @@ impl Tables {
         let workflows = runs.iter().filter(|record| record.run.has_open_steps());
         let steps = workflows.flat_map(|record| self.steps(record.run.id)).cloned().collect();
         let queues = self.queues_of(shard);
+        let all_listeners =
+            (RowKey::Listener(0), ShardId(0))..=(RowKey::Listener(i64::MAX), ShardId(u16::MAX));
+        let listeners = self.rows.range(all_listeners).filter(|((_, of), _)| *of == shard);
+        let listeners = listeners.filter_map(|(_, row)| match row {
+            Row::Listener(listener) => Some(Arc::clone(listener)),
+            _ => None,
+        });
+        let listeners = listeners.collect();
         let all_pages =
             (RowKey::RecentCounts(0), ShardId(0))..=(RowKey::RecentCounts(u32::MAX), ShardId(u16::MAX));
         let pages = self.rows.range(all_pages).filter(|((_, of), _)| *of == shard);
@@ -239,6 +247,7 @@ impl Tables {
             last_id: row.last_id,
             runs,
             steps,
+            listeners,
             queues,
             recent_counts,
         })

@@ -243,6 +243,11 @@ pub(crate) mod steps {
     pub(crate) const DELETE: &str = "DELETE FROM steps WHERE run = $1";
 }
 
+pub(crate) mod listeners {
+    pub(crate) const LOAD: &str =
+        "SELECT body FROM listeners /*! FORCE INDEX (PRIMARY) */ WHERE shard = $1 ORDER BY number";
+}
+
 pub(crate) mod queues {
     pub(crate) const LOAD: &str = "SELECT {queue} FROM queues /*! FORCE INDEX (PRIMARY) */ WHERE shard = $1 \
          ORDER BY number";

@@ -9,12 +9,12 @@ use punctual_core::job::Job;
 use punctual_core::queue::Message;
 
 use super::connection::{Ask, Connection, ask};
-use super::queries::{self, jobs, queues, runs, shards, statistics, steps, uniques};
+use super::queries::{self, jobs, listeners, queues, runs, shards, statistics, steps, uniques};
 use super::value::Row;
 use super::{decode, messages, records};
 use crate::listing::listed;
 use crate::page_bytes::PageBytes;
-use crate::{Error, Leases, Result, live_key};
+use crate::{Error, Leases, Result, codec, live_key};
 
 /// The time by the store's clock, and the leader of each shard.
 pub(crate) async fn leases(c: &mut dyn Connection) -> Result<Leases> {
@@ -48,14 +48,17 @@ pub(crate) async fn load(c: &mut dyn Connection, shard: ShardId, epoch: Epoch) -
         ask!(runs::LOAD, shard.0, first, last),
         ask!(queues::LOAD, shard.0),
         ask!(statistics::RECENT, shard.0),
+        ask!(listeners::LOAD, shard.0),
     ];
-    let (mut fence, mut live, mut queues, mut recent_counts) = (None, Vec::new(), Vec::new(), Vec::new());
+    let (mut fence, mut live, mut queues) = (None, Vec::new(), Vec::new());
+    let (mut recent_counts, mut listeners) = (Vec::new(), Vec::new());
     c.query(&asks, &mut |index, row| {
         match index {
             0 => fence = Some((row.int(0)?.cast_unsigned(), row.int(1)?)),
             1 => live.push((decode::run(row, 0)?, false)),
             2 => queues.push(decode::queue(row)?),
-            _ => recent_counts.push(decode::recent_counts(row)?),
+            3 => recent_counts.push(decode::recent_counts(row)?),
+            _ => listeners.push(codec::read_listener(row.bytes(0)?)?),
         }
         Ok(true)
     })
@@ -66,7 +69,7 @@ pub(crate) async fn load(c: &mut dyn Connection, shard: ShardId, epoch: Epoch) -
     let mut steps = c.by_keys(steps::OF_RUNS, workflows, decode::step).await?;
     steps.sort_unstable_by_key(|step| step.key);
     let runs = records::records(c, live).await?;
-    Ok(Loaded { shard, epoch, commit, last_id, runs, steps, queues, recent_counts })
+    Ok(Loaded { shard, epoch, commit, last_id, runs, steps, listeners, queues, recent_counts })
 }
 
 pub(crate) async fn fetch(c: &mut dyn Connection, wants: &[(ShardId, Want)]) -> Result<Found> {

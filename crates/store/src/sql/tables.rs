@@ -162,6 +162,10 @@ static MESSAGES: Table = Table {
     columns: columns![shard int2, queue int8, rank_no int2, number int8, wake_at int8, queued int2, head bytea, body bytea],
 };
 
+/// The jobs and steps that hear of the topics of a shard.
+static LISTENERS: Table =
+    Table { name: "listeners", key: 2, columns: columns![shard int2, number int8, body bytea] };
+
 const fn insert(table: &'static Table) -> Write {
     Write { table, action: Action::Insert }
 }
@@ -199,13 +203,14 @@ const RECENT: WriteId = 31;
 const TERM: WriteId = 34;
 const QUEUE: WriteId = 37;
 const MESSAGE: WriteId = 40;
+const LISTENER: WriteId = 43;
 pub(crate) const INSERT_MESSAGE: WriteId = MESSAGE + 2;
 pub(crate) const UPDATE_MESSAGE: WriteId = MESSAGE + 1;
 pub(crate) const DELETE_MESSAGE: WriteId = MESSAGE;
 
 /// Every write, in the order in which a commit sends them: of each table first deletes, then updates, then inserts, so
 /// that a name is free again for another job in the same batch.
-pub(crate) static WRITES: [Write; 43] = [
+pub(crate) static WRITES: [Write; 46] = [
     delete(&JOBS),
     Write {
         table: &JOBS,
@@ -256,6 +261,9 @@ pub(crate) static WRITES: [Write; 43] = [
     delete(&MESSAGES),
     update(&MESSAGES, &[4, 5, 6]),
     insert(&MESSAGES),
+    delete(&LISTENERS),
+    update(&LISTENERS, &[2]),
+    insert(&LISTENERS),
 ];
 
 /// The columns of a row, as far as the write needs them. The rows of a commit are appended to few of them: a `Vec` per
@@ -293,6 +301,7 @@ fn deleted<'b>(shard: ShardId, key: &'b RowKey, values: &mut Values<'b>) -> Writ
         RowKey::History(id) => put(values, DELETE_HISTORY, [id.0.into()]),
         RowKey::DeadLetter(id) => put(values, DEAD_LETTER, [id.0.into()]),
         RowKey::Step(key) => put(values, STEP, step_key(key)),
+        RowKey::Listener(number) => put(values, LISTENER, [shard.0.into(), (*number).into()]),
         RowKey::Unique(key) => put(values, UNIQUE, [shard.0.into(), key.as_bytes().into()]),
         RowKey::Skip(id, revision, from) => {
             put(values, SKIP, [id.0.into(), (*revision).into(), (*from).into()])
@@ -332,6 +341,10 @@ fn of_row<'b>(shard: ShardId, row: &'b Row, values: &mut Values<'b>) -> Result<W
             )
         }
         Row::Step(step) => put(values, STEP, of_step(step)?),
+        Row::Listener(listener) => {
+            let body = codec::write_listener(listener)?;
+            put(values, LISTENER, [shard.0.into(), listener.number.into(), body.into()])
+        }
         Row::Unique(unique) => {
             let (key, holder) = (unique.key.as_bytes(), unique.holder.as_column());
             put(values, UNIQUE, [shard.0.into(), key.into(), holder.into(), unique.expires_at.into()])
@@ -413,6 +426,7 @@ mod tests {
             TERM,
             QUEUE,
             MESSAGE,
+            LISTENER,
         ];
         for first in rest {
             assert!((first..first + 3).all(|write| name(write) == name(first)), "{}", name(first));

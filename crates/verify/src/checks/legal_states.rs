@@ -109,7 +109,7 @@ mod tests {
     use punctual_core::job::Definition;
     use punctual_core::queue::Whereabouts;
     use punctual_core::run::{
-        Cause, Child, Entry, Event, Part, Reason, Run, SplitRole, StepsEnd, Wait, What,
+        Assignee, Cause, Child, Entry, Event, Part, Reason, Run, SplitRole, StepsEnd, Wait, What,
     };
     use punctual_core::task::{Accept, Http, Method, Task};
     use punctual_core::workflow::{ByHand, Step, Work, Workflow};
@@ -224,7 +224,7 @@ mod tests {
         // A `delivered` event does not change the state.
         let mut heard = run.clone();
         let whereabouts = Whereabouts { message: "D-1".into(), since: at(11) };
-        heard.delivered(&"q".parse().expect("this is a name"), &whereabouts, at(11));
+        heard.delivered(&Assignee::Queue("q".parse().expect("this is a name")), &whereabouts, at(11));
         taken.extend(EventRecord::all_of(&heard).last());
         for kind in (0..KINDS).filter(|_| steps > 0) {
             let mut next = run.clone();

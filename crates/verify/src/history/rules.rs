@@ -130,6 +130,8 @@ struct WrittenSchedule {
     after_finish: Option<String>,
     at: Option<String>,
     manual: Option<bool>,
+    after: Option<Value>,
+    event: Option<Value>,
     jitter: Option<String>,
     start: Option<String>,
     end: Option<String>,
@@ -182,7 +184,12 @@ impl WrittenSchedule {
             (None, Some(period), None, None) => When::Every(read_duration(period)?),
             (None, None, Some(pause), None) => When::AfterFinish(read_duration(pause)?),
             (None, None, None, Some(at)) => When::At(read_instant(at)?),
-            (None, None, None, None) if self.manual == Some(true) => When::Manual,
+            (None, None, None, None)
+                if self.manual == Some(true) || self.after.is_some() || self.event.is_some() =>
+            {
+                // What starts the job is not a clock, so nothing is due.
+                When::Manual
+            }
             _ => return Err("a schedule has one of cron, every, after_finish, at and manual".to_owned()),
         };
         Ok(Schedule {

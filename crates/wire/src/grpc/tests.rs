@@ -83,14 +83,7 @@ fn tasks() -> impl Strategy<Value = Task> {
 }
 
 fn assignments() -> impl Strategy<Value = Assignment> {
-    let trigger = prop_oneof![
-        Just(Trigger::Schedule),
-        Just(Trigger::Misfire),
-        Just(Trigger::Manual),
-        Just(Trigger::Submit),
-        Just(Trigger::Retry),
-        Just(Trigger::Parent)
-    ];
+    let trigger = proptest::sample::select(Trigger::ALL.to_vec());
     let job = option::of(("[a-z]{1,9}", any::<u32>()));
     let part = (any::<u32>(), any::<u32>()).prop_map(|(index, total)| Part { index, total });
     let rest = (instants(), tasks(), "\\{\"a\":[0-9]{1,3}\\}", 0u64..1_000_000, any::<bool>(), part);

@@ -6,6 +6,7 @@ use std::{fmt, slice};
 use punctual_core::Timestamp;
 use punctual_core::name::Name;
 use punctual_core::schedule::{self as rule, Language, ScheduleCalendar, Weekdays, When};
+use punctual_core::topic::{self, Ends, OnEvent};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,12 @@ pub struct Schedule {
     pub at: Option<Instant>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manual: Option<bool>,
+    /// Starts when a run of another job ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<After>,
+    /// Starts when an event is sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<Event>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Span>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,6 +59,35 @@ pub struct Schedule {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Name>)]
     pub calendar: Option<Name>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, expecting = "a map like { job: load, on: succeeded }")]
+pub struct After {
+    /// A job of the same namespace.
+    #[schema(value_type = schema::Name)]
+    pub job: Name,
+    /// `succeeded` (default), `failed` or `ended`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schema(value_type = Option<schema::Ends>)]
+    pub on: Ends,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, expecting = "a map like { name: order-paid }")]
+pub struct Event {
+    #[schema(value_type = schema::Name)]
+    pub name: Name,
+    /// A condition on `event`, such as `event.params.amount > 100`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    /// Only events with this key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
+fn is_default(on: &Ends) -> bool {
+    *on == Ends::default()
 }
 
 schema::by_hand!(Schedules as "Schedules": one_of([schema::of::<Schedule>(), schema::list_of::<Schedule>()]); Schedule);
@@ -160,7 +196,16 @@ impl Schedule {
         said.extend(self.after_finish.map(|span| When::AfterFinish(span.0)));
         said.extend(self.at.map(|instant| When::At(instant.0)));
         said.extend(manual.map(|_| When::Manual));
-        let choice = "cron, every, after_finish, at or manual: true";
+        said.extend(
+            self.after
+                .as_ref()
+                .map(|after| When::After(topic::After { job: after.job.clone(), on: after.on })),
+        );
+        said.extend(self.event.as_ref().map(|event| {
+            let Event { name, when, key } = event.clone();
+            When::Event(Box::new(OnEvent { name, when, key: key.map(Into::into) }))
+        }));
+        let choice = "cron, every, after_finish, at, after, event or manual: true";
         match (said.pop(), said.is_empty()) {
             (Some(when), true) => Ok(when),
             (None, _) => Err(Error::invalid("", format!("write one of {choice}"))),
@@ -184,6 +229,8 @@ impl Schedule {
             rule::Error::NoRuns => "max_runs",
             rule::Error::NoDaysToKeep => "calendar",
             rule::Error::DayOut { .. } => "at",
+            rule::Error::NoJitter => "jitter",
+            rule::Error::EventCondition(_) => "event.when",
             rule::Error::InstantOutOfRange if outside(self.at) => "at",
             rule::Error::InstantOutOfRange if outside(self.start) => "start",
             rule::Error::InstantOutOfRange => "end",
@@ -211,6 +258,11 @@ impl Schedule {
             When::AfterFinish(pause) => form.after_finish = Some(Span(*pause)),
             When::At(at) => form.at = Some(Text(*at)),
             When::Manual => form.manual = Some(true),
+            When::After(after) => form.after = Some(After { job: after.job.clone(), on: after.on }),
+            When::Event(event) => {
+                let OnEvent { name, when, key } = (**event).clone();
+                form.event = Some(Event { name, when, key: key.map(|key| key.as_ref().to_owned()) });
+            }
         }
         form
     }

@@ -102,19 +102,10 @@ pub struct Checkpoint {
     pub attempt: u32,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Trigger {
-    Schedule,
-    Misfire,
-    Manual,
-    Submit,
-    Retry,
-    Parent,
-    Workflow,
-    After,
-    Event,
-}
+/// What made a run, by name.
+pub type Trigger = Text<rule::Trigger>;
+
+schema::by_hand!(Trigger as "Trigger": schema::words(rule::Trigger::ALL.map(rule::Trigger::word)));
 
 /// One of the equal parts that a run was split into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -218,7 +209,7 @@ impl From<&rule::Run> for Run {
             namespace: run.namespace.clone(),
             job: run.job_name().cloned(),
             revision: run.revision(),
-            trigger: run.trigger.into(),
+            trigger: Text(run.trigger),
             state: State(run.status()),
             due_at: Text(run.due),
             created_at: Text(run.created_at),
@@ -329,70 +320,6 @@ impl Event {
     }
 }
 
-impl Trigger {
-    pub const ALL: [Trigger; 9] = [
-        Trigger::Schedule,
-        Trigger::Misfire,
-        Trigger::Manual,
-        Trigger::Submit,
-        Trigger::Retry,
-        Trigger::Parent,
-        Trigger::Workflow,
-        Trigger::After,
-        Trigger::Event,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Trigger::Schedule => "schedule",
-            Trigger::Misfire => "misfire",
-            Trigger::Manual => "manual",
-            Trigger::Submit => "submit",
-            Trigger::Retry => "retry",
-            Trigger::Parent => "parent",
-            Trigger::Workflow => "workflow",
-            Trigger::After => "after",
-            Trigger::Event => "event",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Trigger> {
-        Trigger::ALL.into_iter().find(|trigger| trigger.as_str() == text)
-    }
-}
-
-impl From<Trigger> for rule::Trigger {
-    fn from(trigger: Trigger) -> Self {
-        match trigger {
-            Trigger::Schedule => rule::Trigger::Schedule,
-            Trigger::Misfire => rule::Trigger::Misfire,
-            Trigger::Manual => rule::Trigger::Manual,
-            Trigger::Submit => rule::Trigger::Submit,
-            Trigger::Retry => rule::Trigger::Retry,
-            Trigger::Parent => rule::Trigger::Parent,
-            Trigger::Workflow => rule::Trigger::Workflow,
-            Trigger::After => rule::Trigger::After,
-            Trigger::Event => rule::Trigger::Event,
-        }
-    }
-}
-
-impl From<rule::Trigger> for Trigger {
-    fn from(trigger: rule::Trigger) -> Self {
-        match trigger {
-            rule::Trigger::Schedule => Trigger::Schedule,
-            rule::Trigger::Misfire => Trigger::Misfire,
-            rule::Trigger::Manual => Trigger::Manual,
-            rule::Trigger::Submit => Trigger::Submit,
-            rule::Trigger::Retry => Trigger::Retry,
-            rule::Trigger::Parent => Trigger::Parent,
-            rule::Trigger::Workflow => Trigger::Workflow,
-            rule::Trigger::After => Trigger::After,
-            rule::Trigger::Event => Trigger::Event,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -490,15 +417,6 @@ mod tests {
                 (3, Some("ready".to_owned()), "running".to_owned()),
             ]
         );
-    }
-
-    #[test]
-    fn a_trigger_is_the_word_it_is_written_as() {
-        for trigger in Trigger::ALL {
-            assert_eq!(serde_json::to_value(trigger).unwrap(), trigger.as_str());
-            assert_eq!(Trigger::parse(trigger.as_str()), Some(trigger));
-            assert_eq!(Trigger::from(rule::Trigger::from(trigger)), trigger);
-        }
     }
 
     #[test]

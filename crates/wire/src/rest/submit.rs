@@ -1,17 +1,20 @@
-//! Requests that make a run: a task without a job, a manual start of a job, a retry of a finished run.
+//! Requests that make a run: a task without a job, a manual start of a job, a retry of a finished run, an event.
 
 use std::sync::Arc;
 
 use punctual_core::command::Key;
+use punctual_core::ids::RunId;
 use punctual_core::job::Definition;
 use punctual_core::task::Params;
+use punctual_core::topic::NewEvent;
 use punctual_core::{Timestamp, limits};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::error::Error;
 use crate::job_file::{self, JsonObject, Retry, Route, Task, Unique};
-use crate::text::{Instant, Span, small};
+use crate::schema;
+use crate::text::{Instant, Span, Text, small};
 
 /// A run without a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -80,6 +83,25 @@ pub struct Again {
     /// Whether the new run starts at the last checkpoint of the old one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub resume: bool,
+}
+
+/// An event: it starts the jobs that listen to its name.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, expecting = "a map like { key: \"order-7\", params: {} }")]
+pub struct SendEvent {
+    /// Events with the same key have one effect within a day.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub params: Option<JsonObject>,
+}
+
+/// The answer to an event that is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SentEvent {
+    #[schema(value_type = schema::Id)]
+    pub id: Text<RunId>,
 }
 
 /// How a run is cancelled.
@@ -154,6 +176,17 @@ impl Again {
         let due = self.due_at.map(instant).transpose()?;
         let what = (own_params(self.params)?, self.resume);
         Ok(Started { what, due, key: key(self.key, header)? })
+    }
+}
+
+impl SendEvent {
+    pub fn into_core(self, header: Option<&str>) -> Result<NewEvent, Error> {
+        let event = NewEvent {
+            key: key(self.key, header)?.map(|key| key.text),
+            params: job_file::params(self.params),
+        };
+        event.check()?;
+        Ok(event)
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::super::cron::{Days, DaysOfMonth, DaysOfWeek, Outline, Part, Time, Values};
 use super::{Bounds, counts, instant};
 use crate::time::Timestamp;
+use crate::topic::{After, Ends, OnEvent};
 
 pub(super) const MANUAL: &str = "仅在有人启动时运行";
 
@@ -21,6 +22,20 @@ pub(super) fn every(period: Duration) -> String {
 
 pub(super) fn after_finish(pause: Duration) -> String {
     format!("每次运行结束 {}后", span(pause))
+}
+
+pub(super) fn after(after: &After) -> String {
+    let ends = match after.on {
+        Ends::Succeeded => "成功",
+        Ends::Failed => "失败",
+        Ends::Ended => "结束",
+    };
+    format!("任务 {} 的运行{ends}后", after.job)
+}
+
+pub(super) fn event(event: &OnEvent) -> String {
+    let key = event.key.as_ref().map_or(String::new(), |key| format!("（键 {key}）"));
+    format!("收到事件 {}{key} 时", event.name)
 }
 
 pub(super) fn at(at: Timestamp) -> String {

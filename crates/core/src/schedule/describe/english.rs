@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::super::cron::{Clock, Days, DaysOfMonth, DaysOfWeek, Outline, Part, Time, Values};
 use super::{Bounds, counts, instant};
 use crate::time::Timestamp;
+use crate::topic::{After, Ends, OnEvent};
 
 pub(super) const MANUAL: &str = "only when someone starts it";
 
@@ -34,6 +35,20 @@ pub(super) fn every(period: Duration) -> String {
 
 pub(super) fn after_finish(pause: Duration) -> String {
     format!("{} after each run has finished", span(pause))
+}
+
+pub(super) fn after(after: &After) -> String {
+    let ends = match after.on {
+        Ends::Succeeded => "succeeds",
+        Ends::Failed => "fails",
+        Ends::Ended => "ends",
+    };
+    format!("when a run of job `{}` {ends}", after.job)
+}
+
+pub(super) fn event(event: &OnEvent) -> String {
+    let key = event.key.as_ref().map_or(String::new(), |key| format!(" with key `{key}`"));
+    format!("on event `{}`{key}", event.name)
 }
 
 pub(super) fn at(at: Timestamp) -> String {

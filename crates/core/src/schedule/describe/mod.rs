@@ -65,6 +65,10 @@ impl When {
             (When::At(at), Language::Chinese) => chinese::at(*at),
             (When::Manual, Language::English) => english::MANUAL.to_owned(),
             (When::Manual, Language::Chinese) => chinese::MANUAL.to_owned(),
+            (When::After(after), Language::English) => english::after(after),
+            (When::After(after), Language::Chinese) => chinese::after(after),
+            (When::Event(event), Language::English) => english::event(event),
+            (When::Event(event), Language::Chinese) => chinese::event(event),
         }
     }
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use comfy_table::Cell;
 use punctual_core::Timestamp;
 use punctual_core::run::Status;
+use punctual_core::run::Trigger;
 use punctual_wire::job_file::{Route, Strategy};
-use punctual_wire::rest::{Attempt, Child, Event, Run, Shard, Trigger};
+use punctual_wire::rest::{Attempt, Child, Event, Run, Shard};
 
 use crate::cli::output::{Output, fields_with_state, one_line, text, tone};
 use crate::cli::time;
@@ -184,7 +185,7 @@ pub(super) fn job(run: &Run) -> String {
 /// From the start of the first attempt to the end of the run, as in `job log`.
 fn took(run: &Run) -> Option<String> {
     let late = Duration::from_millis(run.lateness_ms?);
-    let late_from = match run.trigger {
+    let late_from = match run.trigger.0 {
         Trigger::Schedule | Trigger::Misfire => run.due_at.0,
         _ => run.due_at.0.max(run.created_at.0),
     };
@@ -192,7 +193,7 @@ fn took(run: &Run) -> Option<String> {
 }
 
 fn trigger(run: &Run) -> String {
-    run.trigger.as_str().to_owned()
+    run.trigger.to_string()
 }
 
 /// The result of a run on one line: the reason, else how far it is, else the error, else the output.
@@ -222,7 +223,7 @@ mod tests {
         });
         let ended: Run = serde_json::from_value(ended).unwrap();
         assert_eq!(took(&ended).as_deref(), Some("30s"), "the first attempt and the delay count");
-        let asked = Run { trigger: Trigger::Retry, due_at: Text(Timestamp::from_millis(0)), ..ended };
+        let asked = Run { trigger: Text(Trigger::Retry), due_at: Text(Timestamp::from_millis(0)), ..ended };
         assert_eq!(took(&asked).as_deref(), Some("30s"), "it was asked for later than due");
         assert_eq!(took(&Run { lateness_ms: None, ..asked }), None);
     }

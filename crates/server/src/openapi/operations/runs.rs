@@ -1,10 +1,11 @@
 //! Runs, their output and their changes.
 
 use punctual_core::limits::KEY_BYTES_MAX;
+use punctual_core::run::Trigger;
 use punctual_node::Topic;
 use punctual_wire::rest::{
     ATTEMPT_KEY_HEADER, ActOnRuns, ActedOnRuns, Again, Cancel, Code, Comment, EVENT_STREAM, Event, Graph,
-    Move, Progress, Run, RunPage, Submit, TaskProgress, TaskProgressed, Trigger, Why,
+    Move, Progress, Run, RunPage, Submit, TaskProgress, TaskProgressed, Why,
 };
 use punctual_wire::schema;
 use punctual_wire::text::Instant;
@@ -20,7 +21,7 @@ pub(super) fn runs() -> Vec<Operation> {
             .query_of::<schema::Id>("after")
             .query("job", &json!({ "type": "array", "items": { "$ref": "#/components/schemas/Name" }, "maxItems": 50 }))
             .query("state", &states())
-            .query("trigger", &several(&Trigger::ALL.map(Trigger::as_str), "One trigger or several, separated by commas."))
+            .query("trigger", &several(&Trigger::ALL.map(Trigger::word), "One trigger or several, separated by commas."))
             .query("key", &json!({ "type": "string", "minLength": 1, "maxLength": KEY_BYTES_MAX, "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]+$" }))
             .query("search", &search())
             .query_of::<Instant>("since")

@@ -59,7 +59,7 @@ async fn the_children_of_a_run_are_listed_by_their_parent() {
     let children = whole.children.unwrap();
     let second: Run = scene.get(&format!("{RUNS}/{}", children[1].run)).await.read(200);
     assert_eq!((second.parent, second.step.as_deref()), (Some(parent.id), Some("1")));
-    assert_eq!(second.trigger.as_str(), "parent");
+    assert_eq!(second.trigger.0.word(), "parent");
 
     assert_eq!(page("&trigger=parent&since=2000-01-01T00:00:00Z").await.0.len(), 5);
     for none in ["&key=k", "&trigger=manual", "&until=2000-01-01T00:00:00Z"] {

@@ -259,6 +259,14 @@ CREATE TABLE IF NOT EXISTS mail (
     PRIMARY KEY (recipient, sender, number)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
+-- The jobs and steps that hear of the topics of a shard; `body` is JSON.
+CREATE TABLE IF NOT EXISTS listeners (
+    shard  SMALLINT   NOT NULL,
+    number BIGINT     NOT NULL,
+    body   MEDIUMBLOB NOT NULL,
+    PRIMARY KEY (shard, number)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
 -- A queue, and how many messages it has; `queued` of them can be taken. Its leader gives it its number.
 CREATE TABLE IF NOT EXISTS queues (
     shard         SMALLINT       NOT NULL,

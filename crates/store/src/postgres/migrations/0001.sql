@@ -246,6 +246,14 @@ CREATE TABLE mail (
     PRIMARY KEY (recipient, sender, number)
 );
 
+-- The jobs and steps that hear of the topics of a shard; `body` is JSON.
+CREATE TABLE listeners (
+    number int8 NOT NULL,
+    shard  int2 NOT NULL,
+    body   bytea NOT NULL,
+    PRIMARY KEY (shard, number)
+);
+
 -- A queue, and how many messages it has; `queued` of them can be taken. Its leader gives it its number. Its name may be
 -- any text, and `text` here may not contain a zero.
 CREATE TABLE queues (

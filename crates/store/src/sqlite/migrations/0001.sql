@@ -233,6 +233,14 @@ CREATE TABLE mail (
     PRIMARY KEY (recipient, sender, number)
 ) STRICT, WITHOUT ROWID;
 
+-- The jobs and steps that hear of the topics of a shard; `body` is JSON.
+CREATE TABLE listeners (
+    shard  INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    body   BLOB    NOT NULL,
+    PRIMARY KEY (shard, number)
+) STRICT, WITHOUT ROWID;
+
 -- A queue, and how many messages it has; `queued` of them can be taken. Its leader gives it its number. Its name may be
 -- any text.
 CREATE TABLE queues (

@@ -18,6 +18,7 @@ use punctual_core::run::{Caller, Event, Origin, Run, Status, Trigger};
 use punctual_core::schedule::calendar::{Calendar, Days, Weekday};
 use punctual_core::schedule::{Schedule, ScheduleCalendar, Weekdays, When};
 use punctual_core::task::{Body, Enqueue, Grpc, Http, Params, Process, Task};
+use punctual_core::topic::{self, Happening, NewEvent, Start, Topic, TopicKey};
 
 use super::*;
 
@@ -32,6 +33,14 @@ fn namespace() -> Namespace {
 
 fn name() -> Name {
     "nightly-settlement".parse().unwrap()
+}
+
+fn a_topic() -> TopicKey {
+    TopicKey { namespace: namespace(), topic: Topic::Event(name()) }
+}
+
+fn an_event() -> NewEvent {
+    NewEvent { key: Some("order-7".into()), params: Params(r#"{"amount":1}"#.into()) }
 }
 
 fn calendar() -> Arc<Calendar> {
@@ -198,6 +207,15 @@ fn commands() -> Vec<Command> {
             news: queue::News::Ended { whereabouts: whereabouts(), ending: queue::Ending::Withdrawn },
         },
         Command::Tell { sender: a_sender(), news: queue::News::Called { run: RUN, since: NOW } },
+        Command::Start(Box::new(Start {
+            topic: a_topic(),
+            job: name.clone(),
+            listener: i64::MAX,
+            happening: Happening { id: i64::MAX, at: NOW, depth: 2, what: topic::What::Event(an_event()) },
+        })),
+        Command::Listen { topic: a_topic(), job: name.clone() },
+        Command::Unlisten { topic: a_topic(), listener: i64::MAX },
+        Command::SendEvent { namespace: namespace.clone(), name: name.clone(), event: an_event() },
         Command::Queue(queue::Ask::Add(queue::Add { queue: a_queue(), messages: vec![a_message()] })),
         Command::Queue(queue::Ask::Deliver(queue::Deliver {
             queue: a_queue(),
@@ -225,6 +243,10 @@ named! { command_names: Command =>
     Command::DiscardDeadLetter { .. } => "discard",
     Command::Progress { .. } => "progress",
     Command::CancelCall(_) => "cancel_call",
+    Command::Start(_) => "start",
+    Command::Listen { .. } => "listen",
+    Command::Unlisten { .. } => "unlisten",
+    Command::SendEvent { .. } => "send_event",
     Command::Tell { .. } => "tell",
     Command::Queue(_) => "queue",
 }
@@ -297,6 +319,7 @@ fn answers() -> Vec<Answer> {
     let said = Answer::Queue(queue::Said::Taken(vec![taken]));
     let others =
         [Answer::Deleted, Answer::Existing(RUN), Answer::Discarded, Answer::Noted, Answer::Late, said];
+    let others = others.into_iter().chain([Answer::Event(i64::MAX), Answer::NotListening]);
     jobs.into_iter().chain(runs).chain(others).collect()
 }
 
@@ -308,6 +331,8 @@ named! { answer_names: Answer =>
     Answer::Discarded => "discarded",
     Answer::Noted => "noted",
     Answer::Late => "late",
+    Answer::Event(_) => "event",
+    Answer::NotListening => "not_listening",
     Answer::Queue(_) => "queue",
 }
 

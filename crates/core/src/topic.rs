@@ -1,0 +1,257 @@
+//! Topics: what starts a job without a clock. A topic is the ends of a job's runs, or an event that clients send.
+//!
+//! A topic belongs to the shard of its job or of its event's name. Its *listeners* are rows of that shard: jobs that it
+//! starts, and steps that wait for it. What happens is written together with one notice for each listener, which stays
+//! until the listener has confirmed it. So a listener hears of it once, whatever fails.
+//!
+//! ```text
+//!  end of a run ─┐
+//!                ├─▶ topic ──notice──▶ listener: starts a run, or ends a step
+//!  event ────────┘      ▲                 │
+//!                       └── not listening ┘
+//! ```
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Timestamp;
+use crate::ids::{RunId, ShardId};
+use crate::invalid::Invalid;
+use crate::job;
+use crate::limits::{EVENT_BYTES_MAX, STEP_OUTPUT_BYTES_MAX};
+use crate::name::{Name, Namespace};
+use crate::queue::Sender;
+use crate::run::Status;
+use crate::schedule;
+use crate::task::Params;
+use crate::template::{self, Condition, Scope, Value, Values};
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Topic {
+    /// The ends of the runs of this job.
+    Job(Name),
+    /// The events of this name.
+    Event(Name),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TopicKey {
+    pub namespace: Namespace,
+    pub topic: Topic,
+}
+
+impl TopicKey {
+    pub fn shard(&self, shards: u16) -> ShardId {
+        match &self.topic {
+            Topic::Job(name) => job::shard_of(&self.namespace, name, shards),
+            Topic::Event(name) => {
+                let parts = [self.namespace.as_str().as_bytes(), b"event", name.as_str().as_bytes()];
+                ShardId::of(&parts, shards)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Topic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Topic::Job(name) => write!(f, "job `{name}`"),
+            Topic::Event(name) => write!(f, "event `{name}`"),
+        }
+    }
+}
+
+/// Who hears of a topic. Both belong to the namespace of the topic.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Listener {
+    /// A job that the topic starts.
+    Job(Name),
+    /// An attempt of a step that waits. It hears of one event.
+    Step(Sender),
+}
+
+/// A row of a topic's shard.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListenerRecord {
+    /// Made by the shard of the topic, and contains that shard. A listener that comes back has a new number.
+    pub number: i64,
+    pub topic: TopicKey,
+    pub listener: Listener,
+    /// Only events with this key. `None` means all.
+    pub key: Option<Arc<str>>,
+}
+
+/// What a client sends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewEvent {
+    /// Events with the same key have one effect within a day. `None` means that each has its own.
+    pub key: Option<Arc<str>>,
+    pub params: Params,
+}
+
+impl NewEvent {
+    pub fn check(&self) -> Result<(), Invalid> {
+        let bytes = self.params.0.len() + self.key.as_ref().map_or(0, |key| key.len());
+        if bytes > EVENT_BYTES_MAX {
+            let message = format!("at most {EVENT_BYTES_MAX} bytes with the key, this has {bytes}");
+            return Err(Invalid::new("params", message));
+        }
+        Ok(())
+    }
+}
+
+/// What a listener is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Happening {
+    /// The id of the event, or of the run that has ended.
+    pub id: i64,
+    pub at: Timestamp,
+    /// How many runs led to it, each started by the one before.
+    pub depth: u32,
+    pub what: What,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    Ended(Box<Upstream>),
+    Event(NewEvent),
+}
+
+/// A run that has ended, as the parameters of the run after it show it. An output that is too long is null there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Upstream {
+    pub run: RunId,
+    pub status: Status,
+    pub due: Timestamp,
+    pub output: Box<str>,
+}
+
+/// Starts a job because a topic of it says so.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    pub topic: TopicKey,
+    /// The job, in the namespace of the topic.
+    pub job: Name,
+    /// The number of the listener at the topic.
+    pub listener: i64,
+    pub happening: Happening,
+}
+
+/// Which ends of the upstream job's runs start a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct After {
+    pub job: Name,
+    pub on: Ends,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ends {
+    #[default]
+    Succeeded,
+    /// Every end but success; a skipped run has not begun, and does not count.
+    Failed,
+    /// Both.
+    Ended,
+}
+
+impl Ends {
+    pub const ALL: [Ends; 3] = [Ends::Succeeded, Ends::Failed, Ends::Ended];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Ends::Succeeded => "succeeded",
+            Ends::Failed => "failed",
+            Ends::Ended => "ended",
+        }
+    }
+
+    pub fn has(self, status: Status) -> bool {
+        let has_succeeded = status == Status::Succeeded;
+        match self {
+            _ if status == Status::Skipped => false,
+            Ends::Succeeded => has_succeeded,
+            Ends::Failed => !has_succeeded,
+            Ends::Ended => true,
+        }
+    }
+}
+
+/// Which events start a job. Each of them starts a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnEvent {
+    pub name: Name,
+    /// A condition on `event`. `None` means every event.
+    pub when: Option<String>,
+    /// Only events with this key. `None` means all.
+    pub key: Option<Arc<str>>,
+}
+
+impl OnEvent {
+    pub(crate) fn check(&self) -> Result<(), schedule::Error> {
+        let Some(when) = &self.when else { return Ok(()) };
+        match Condition::parse_in(when, &Scope::EVENT) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(schedule::Error::EventCondition(error.in_text(when))),
+        }
+    }
+
+    /// Whether an event starts the job.
+    pub fn takes(&self, event: &NewEvent, value: Value) -> Result<bool, Invalid> {
+        if self.key.is_some() && self.key != event.key {
+            return Ok(false);
+        }
+        let Some(when) = &self.when else { return Ok(true) };
+        let refused = |error: template::Error| Invalid::new("schedule.event.when", error.in_text(when));
+        let condition = Condition::parse_in(when, &Scope::EVENT).map_err(refused)?;
+        condition.holds(&Values::default().with("event", value)).map_err(refused)
+    }
+}
+
+impl Start {
+    /// The run's own parameters: those of the job, with what happened on top.
+    pub fn params(&self, of_job: &Params) -> Result<Params, Invalid> {
+        match &self.happening.what {
+            What::Ended(upstream) => of_job.merged(&upstream.params()),
+            What::Event(event) => {
+                let about = serde_json::json!({ "event": self.event_value(event, false) });
+                of_job.merged(&event.params)?.merged(&Params(about.to_string().into()))
+            }
+        }
+    }
+
+    /// The event as expressions see it.
+    pub fn event_value(&self, event: &NewEvent, with_params: bool) -> serde_json::Value {
+        let name = match &self.topic.topic {
+            Topic::Event(name) | Topic::Job(name) => name.as_str(),
+        };
+        let Happening { id, at, .. } = &self.happening;
+        let mut value = serde_json::json!({
+            "id": RunId(*id).to_string(), "name": name, "key": event.key, "at": at.to_string(),
+        });
+        if with_params {
+            value["params"] = serde_json::from_str(&event.params.0).unwrap_or_default();
+        }
+        value
+    }
+}
+
+impl Upstream {
+    fn params(&self) -> Params {
+        let is_short = self.output.len() <= STEP_OUTPUT_BYTES_MAX;
+        let output = serde_json::from_str(if is_short { &self.output } else { "null" });
+        let output = output.unwrap_or_else(|_| serde_json::Value::from(self.output.as_ref()));
+        let upstream = serde_json::json!({
+            "run": self.run.to_string(),
+            "state": self.status.as_str(),
+            "output": output,
+            "due": self.due.to_string(),
+        });
+        Params(serde_json::json!({ "upstream": upstream }).to_string().into())
+    }
+}

@@ -1,0 +1,229 @@
+//! Topics: a run that ends, or an event that is sent, starts the jobs that listen to it.
+//!
+//! The listeners of a topic are rows of its shard. What happens is written together with a notice for each listener,
+//! and the job's own shard starts the run. A listener that does not listen any more, because its job was deleted or has
+//! another schedule, is found out by its next notice.
+//!
+//! settle, event ──notice──▶ start of the job ──▶ overlap
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::change::Holder;
+use punctual_core::command::{Answer, Key, Refusal};
+use punctual_core::ids::RunId;
+use punctual_core::job::{Invalid, Job};
+use punctual_core::limits::{CHAIN_MAX, EVENT_COPIES_BYTES_MAX, LINKS_MAX, LISTENERS_MAX};
+use punctual_core::name::{Name, Namespace};
+use punctual_core::queue::Content;
+use punctual_core::run::{Event, Link, Reason, Run, Status, Trigger};
+use punctual_core::schedule::{Schedule, When};
+use punctual_core::template::Value;
+use punctual_core::topic::{
+    Happening, Listener, ListenerRecord, NewEvent, Start, Topic, TopicKey, Upstream, What,
+};
+use rustc_hash::FxHashMap;
+
+use crate::Shard;
+use crate::event::Context;
+use crate::intake::Reply;
+
+/// How long it is remembered that an event was sent, and that it has started a job.
+const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
+
+/// The listeners of a shard's topics.
+#[derive(Debug, Default)]
+pub(crate) struct Topics {
+    by_topic: FxHashMap<TopicKey, Vec<Arc<ListenerRecord>>>,
+    /// Rows that the next batch writes. `None` means that the row is deleted.
+    unwritten: Vec<(i64, Option<Arc<ListenerRecord>>)>,
+}
+
+impl Topics {
+    pub(crate) fn load(&mut self, listeners: Vec<Arc<ListenerRecord>>) {
+        for listener in listeners {
+            self.by_topic.entry(listener.topic.clone()).or_default().push(listener);
+        }
+    }
+
+    fn of(&self, topic: &TopicKey) -> &[Arc<ListenerRecord>] {
+        self.by_topic.get(topic).map_or(&[], Vec::as_slice)
+    }
+
+    fn add(&mut self, record: ListenerRecord) {
+        let record = Arc::new(record);
+        self.unwritten.push((record.number, Some(Arc::clone(&record))));
+        self.by_topic.entry(record.topic.clone()).or_default().push(record);
+    }
+
+    fn remove(&mut self, topic: &TopicKey, is_gone: impl Fn(&ListenerRecord) -> bool) {
+        let Some(listeners) = self.by_topic.get_mut(topic) else { return };
+        for gone in listeners.extract_if(.., |listener| is_gone(listener)) {
+            self.unwritten.push((gone.number, None));
+        }
+        if listeners.is_empty() {
+            self.by_topic.remove(topic);
+        }
+    }
+
+    /// The rows to write. `None` means that the row is deleted.
+    pub(crate) fn take_unwritten(&mut self) -> Vec<(i64, Option<Arc<ListenerRecord>>)> {
+        std::mem::take(&mut self.unwritten)
+    }
+
+    pub(crate) fn dirty_rows(&self) -> usize {
+        self.unwritten.len()
+    }
+}
+
+impl Shard {
+    /// Asks every topic of a job to make it a listener.
+    pub(crate) fn listen_to_topics(&mut self, job: &Job, cx: &Context<'_>) {
+        for topic in job.definition.schedules.iter().filter_map(Schedule::topic) {
+            let topic = TopicKey { namespace: job.namespace.clone(), topic };
+            self.notify(Content::Listen { topic, job: job.name.clone() }, cx);
+        }
+    }
+
+    /// Makes a job a listener. If it is one already, it gets a new number, so that a late `Unlisten` does not remove it.
+    pub(crate) fn listen(&mut self, topic: TopicKey, job: Name, cx: &Context<'_>) -> Reply {
+        let listener = Listener::Job(job);
+        self.topics.remove(&topic, |other| other.listener == listener);
+        let (most, what) = match &topic.topic {
+            Topic::Job(_) => (LINKS_MAX, "schedule.after.job"),
+            Topic::Event(_) => (LISTENERS_MAX, "schedule.event.name"),
+        };
+        if self.topics.of(&topic).len() >= most {
+            let message = format!("at most {most} jobs and steps may listen to {}", topic.topic);
+            return Err(Invalid::new(what, message).into());
+        }
+        self.topics.add(ListenerRecord { number: self.ids.next(cx.now), topic, listener, key: None });
+        Ok(Answer::Noted)
+    }
+
+    pub(crate) fn unlisten(&mut self, topic: &TopicKey, number: i64) -> Reply {
+        self.topics.remove(topic, |listener| listener.number == number);
+        Ok(Answer::Noted)
+    }
+
+    /// Stores an event as notices to its listeners.
+    pub(crate) fn send_event(
+        &mut self,
+        namespace: Namespace,
+        name: Name,
+        event: NewEvent,
+        cx: &Context<'_>,
+    ) -> Reply {
+        event.check()?;
+        let key = event.key.as_ref().map(|key| event_key(&namespace, &name, key));
+        let known = key.as_ref().and_then(|key| self.unique_row(key)).filter(|row| row.expires_at > cx.now);
+        if let Some(Holder::Message(id)) = known.map(|row| row.holder) {
+            return Ok(Answer::Event(id));
+        }
+        let topic = TopicKey { namespace, topic: Topic::Event(name) };
+        let copies = self.topics.of(&topic).len() * event.params.0.len();
+        if copies > EVENT_COPIES_BYTES_MAX {
+            let message = format!(
+                "its listeners would get {copies} bytes together, at most {EVENT_COPIES_BYTES_MAX}; send a reference instead"
+            );
+            return Err(Invalid::new("params", message).into());
+        }
+        let id = self.ids.next(cx.now);
+        if let Some(text) = key {
+            self.give_key(Key { text, kept: REMEMBERED }, Holder::Message(id), cx.now);
+        }
+        let happening = Happening { id, at: cx.now, depth: 0, what: What::Event(event) };
+        self.happened(&topic, &happening, cx);
+        Ok(Answer::Event(id))
+    }
+
+    /// Tells the jobs that follow the job of a run that it has ended.
+    pub(crate) fn tell_followers(&mut self, ended: &Run, cx: &Context<'_>) {
+        let Some(name) = ended.job_name().filter(|_| ended.parent().is_none()) else { return };
+        if self.topics.by_topic.is_empty() || ended.status() == Status::Skipped {
+            return;
+        }
+        let topic = TopicKey { namespace: ended.namespace.clone(), topic: Topic::Job(name.clone()) };
+        let (run, status, due, output) = (ended.id, ended.status(), ended.due, ended.output.clone());
+        let what = What::Ended(Box::new(Upstream { run, status, due, output }));
+        self.happened(&topic, &Happening { id: run.0, at: cx.now, depth: ended.depth(), what }, cx);
+    }
+
+    fn happened(&mut self, topic: &TopicKey, happening: &Happening, cx: &Context<'_>) {
+        for listener in self.topics.of(topic).to_vec() {
+            let Listener::Job(job) = listener.listener.clone() else { continue };
+            let (topic, listener, happening) = (topic.clone(), listener.number, happening.clone());
+            self.notify(Content::Start(Box::new(Start { topic, job, listener, happening })), cx);
+        }
+    }
+
+    /// Starts a job that listens to a topic, once for what happened.
+    pub(crate) fn start_listener(&mut self, start: &Start, cx: &mut Context<'_>) -> Reply {
+        let Some(id) = self.find_job(&start.topic.namespace, &start.job) else {
+            return Ok(Answer::NotListening);
+        };
+        let Some(job) = self.jobs.get(&id).map(|live| Arc::clone(&live.job)) else {
+            return Ok(Answer::NotListening);
+        };
+        let mut schedules = job.definition.schedules.iter();
+        let Some(schedule) = schedules.find(|schedule| schedule.topic().as_ref() == Some(&start.topic.topic))
+        else {
+            return Ok(Answer::NotListening);
+        };
+        let key = start_key(start);
+        let is_known = self.unique_row(&key).is_some_and(|row| row.expires_at > cx.now);
+        if is_known || job.paused || !takes(schedule, start) {
+            return Ok(Answer::Noted);
+        }
+        crate::intake::room_for_one(cx)?;
+        let (trigger, upstream) = match &start.happening.what {
+            What::Ended(upstream) => (Trigger::After, Some(upstream.run)),
+            What::Event(_) => (Trigger::Event, None),
+        };
+        let params = start.params(&job.definition.params);
+        let run = self.make_run(id, cx.now, trigger, cx).ok_or(Refusal::TooManyRuns)?;
+        self.give_key(Key { text: key, kept: REMEMBERED }, Holder::Run(run), cx.now);
+        let depth = start.happening.depth + 1;
+        if let Some(live) = self.runs.get_mut(&run) {
+            let made = Arc::make_mut(&mut live.run);
+            made.params = params.as_ref().ok().cloned();
+            made.link = Some(Box::new(Link { upstream, depth, ..Link::default() }));
+        }
+        let unfit = if depth > CHAIN_MAX {
+            Some(Reason::ChainTooLong)
+        } else {
+            params.is_err().then_some(Reason::ParamsTooLong)
+        };
+        match unfit {
+            Some(reason) => _ = self.transition(run, Event::Skipped(reason), cx),
+            None => self.arrive(run, cx),
+        }
+        Ok(Answer::Noted)
+    }
+}
+
+/// Whether a schedule lets the job start for what happened.
+fn takes(schedule: &Schedule, start: &Start) -> bool {
+    let Happening { at, what, .. } = &start.happening;
+    let is_within = schedule.start.is_none_or(|from| *at >= from) && schedule.end.is_none_or(|to| *at <= to);
+    is_within
+        && match (&schedule.when, what) {
+            (When::After(after), What::Ended(upstream)) => after.on.has(upstream.status),
+            (When::Event(on), What::Event(event)) => {
+                let value = start.event_value(event, true).to_string();
+                // A condition that cannot be evaluated for this event does not hold.
+                Value::from_json(&value).is_some_and(|value| on.takes(event, value).unwrap_or(false))
+            }
+            _ => false,
+        }
+}
+
+pub(crate) fn event_key(namespace: &Namespace, name: &Name, key: &str) -> Arc<str> {
+    Arc::from(format!("event/{namespace}:{name}:{key}"))
+}
+
+/// The key that records that a job was started for what happened.
+pub(crate) fn start_key(start: &Start) -> Arc<str> {
+    let (namespace, job, id) = (&start.topic.namespace, &start.job, RunId(start.happening.id));
+    Arc::from(format!("topic/{namespace}:{job}:{id}"))
+}

@@ -1,0 +1,275 @@
+//! Jobs that are started by the end of another job, or by an event.
+
+use std::sync::Arc;
+
+use punctual_core::attempt::Outcome;
+use punctual_core::command::{Answer, Command, Refusal};
+use punctual_core::ids::RunId;
+use punctual_core::job::{Definition, Overlap};
+use punctual_core::limits::{CHAIN_MAX, LINKS_MAX};
+use punctual_core::name::Namespace;
+use punctual_core::run::{Reason, Run, Status, Trigger};
+use punctual_core::schedule::{Schedule, When};
+use punctual_core::task::Params;
+use punctual_core::topic::{After, Ends, NewEvent, OnEvent, Topic, TopicKey};
+
+use crate::support::{Rig, delete, manual, name, on, pause, put};
+
+/// Four shards, so that jobs and events have different ones.
+fn rig() -> Rig {
+    Rig::with(4, 8, punctual_engine::Settings::default())
+}
+
+fn after(job: &str, ends: Ends) -> Definition {
+    let schedule = Schedule::new(When::After(After { job: name(job), on: ends }));
+    Definition { overlap: Overlap::Allow, ..on([schedule]) }
+}
+
+fn on_event(event: OnEvent) -> Definition {
+    Definition { overlap: Overlap::Allow, ..on([Schedule::new(When::Event(Box::new(event)))]) }
+}
+
+fn paid() -> OnEvent {
+    OnEvent { name: name("paid"), when: None, key: None }
+}
+
+impl Rig {
+    fn apply_job(&mut self, job: &str, definition: Definition) {
+        self.put(job, definition);
+        self.run_requests();
+    }
+
+    /// Runs a job to its end, with this output.
+    fn run_through(&mut self, job: &str, output: &str) -> RunId {
+        let run = self.start(job);
+        let token = self.run(run).token;
+        self.report_outcome(run, token, Outcome { output: output.into(), ..Outcome::succeeded(self.now) });
+        run
+    }
+
+    fn send(&mut self, key: Option<&str>, params: &str) -> i64 {
+        let event = NewEvent { key: key.map(Arc::from), params: Params(params.into()) };
+        let (namespace, name) = (Namespace::default(), name("paid"));
+        match self.ask(Command::SendEvent { namespace, name, event }) {
+            Ok(Answer::Event(id)) => id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn only_run(&self, job: &str) -> Arc<Run> {
+        let mut runs = self.runs(job);
+        assert_eq!(runs.len(), 1, "of {job}");
+        runs.remove(0)
+    }
+}
+
+#[test]
+fn a_job_starts_after_another_with_what_that_gave() {
+    let mut rig = rig();
+    rig.apply_job("load", manual());
+    rig.apply_job("settle", after("load", Ends::Succeeded));
+    let upstream = rig.run_through("load", r#"{"rows":3}"#);
+    assert!(rig.runs("settle").is_empty(), "the notice has not arrived yet");
+    rig.run_requests();
+    let run = rig.only_run("settle");
+    assert_eq!((run.trigger, run.started_by(), run.depth()), (Trigger::After, Some(upstream), 1));
+    let due = rig.run(upstream).due;
+    let params = format!(
+        r#"{{"upstream":{{"due":"{due}","output":{{"rows":3}},"run":"{upstream}","state":"succeeded"}}}}"#
+    );
+    assert_eq!(run.params.as_ref().map(|params| &*params.0), Some(params.as_str()));
+    assert!(rig.message_rows().is_empty(), "no notice is left");
+}
+
+#[test]
+fn only_the_ends_that_a_job_asks_for_start_it() {
+    let mut rig = rig();
+    rig.apply_job("load", manual());
+    for ends in Ends::ALL {
+        rig.apply_job(ends.as_str(), after("load", ends));
+    }
+    rig.run_through("load", "");
+    rig.run_requests();
+    assert_eq!(Ends::ALL.map(|ends| rig.runs(ends.as_str()).len()), [1, 0, 1]);
+    let failed = rig.start("load");
+    rig.fail(failed);
+    rig.run_requests();
+    assert_eq!(Ends::ALL.map(|ends| rig.runs(ends.as_str()).len()), [1, 1, 2]);
+}
+
+#[test]
+fn a_notice_that_is_repeated_starts_one_run() {
+    let mut rig = rig();
+    rig.apply_job("load", manual());
+    rig.apply_job("settle", after("load", Ends::Ended));
+    rig.run_through("load", "");
+    let requests = rig.requests();
+    requests.iter().chain(&requests).for_each(|request| rig.run_request(request.clone()));
+    rig.only_run("settle");
+}
+
+#[test]
+fn a_crash_at_any_moment_loses_no_start() {
+    for crash in 0..3 {
+        let mut rig = rig();
+        let crash_at = |rig: &mut Rig, moment: u32| {
+            if moment == crash {
+                rig.effects.clear();
+                rig.reload();
+                rig.join(8);
+                // A page of timers brings the notices after a load.
+                rig.advance("1s");
+            }
+        };
+        rig.put("load", manual());
+        rig.put("settle", after("load", Ends::Ended));
+        crash_at(&mut rig, 0);
+        rig.run_requests();
+        crash_at(&mut rig, 1);
+        rig.run_through("load", "");
+        crash_at(&mut rig, 2);
+        rig.run_requests();
+        rig.only_run("settle");
+    }
+}
+
+#[test]
+fn links_end_with_a_job_and_return_with_it() {
+    let mut rig = rig();
+    rig.apply_job("load", manual());
+    rig.apply_job("settle", after("load", Ends::Ended));
+    rig.ask(delete("settle")).expect("it is there");
+    rig.run_through("load", "");
+    rig.run_requests();
+    assert!(rig.runs("settle").is_empty());
+    rig.apply_job("settle", after("load", Ends::Ended));
+    rig.ask(delete("load")).expect("it is there");
+    rig.apply_job("load", manual());
+    rig.run_through("load", "");
+    rig.run_requests();
+    rig.only_run("settle");
+}
+
+#[test]
+fn a_late_answer_does_not_end_a_link_that_came_back() {
+    let mut rig = rig();
+    rig.apply_job("load", manual());
+    rig.apply_job("settle", after("load", Ends::Ended));
+    rig.ask(delete("settle")).expect("it is there");
+    rig.run_through("load", "");
+    let late = rig.requests();
+    // Its job is created again before the notice is refused, and so is the link.
+    rig.apply_job("settle", manual());
+    for request in late {
+        rig.run_request(request);
+    }
+    rig.apply_job("settle", after("load", Ends::Ended));
+    rig.run_through("load", "");
+    rig.run_requests();
+    rig.only_run("settle");
+}
+
+#[test]
+fn a_paused_job_is_not_started() {
+    let mut rig = rig();
+    rig.apply_job("load", manual());
+    rig.apply_job("settle", after("load", Ends::Ended));
+    rig.ask(pause("settle")).expect("it is there");
+    rig.run_through("load", "");
+    rig.run_requests();
+    assert!(rig.runs("settle").is_empty());
+}
+
+#[test]
+fn too_many_links_are_refused() {
+    let mut rig = rig();
+    let topic = TopicKey { namespace: Namespace::default(), topic: Topic::Job(name("load")) };
+    let listen = |rig: &mut Rig, number: usize| {
+        rig.ask(Command::Listen { topic: topic.clone(), job: name(&format!("job-{number}")) })
+    };
+    for number in 0..LINKS_MAX {
+        assert_eq!(listen(&mut rig, number), Ok(Answer::Noted));
+    }
+    assert!(
+        matches!(listen(&mut rig, LINKS_MAX), Err(Refusal::Invalid(invalid)) if invalid.field == "schedule.after.job")
+    );
+    assert_eq!(listen(&mut rig, 0), Ok(Answer::Noted), "it listens already");
+}
+
+#[test]
+fn jobs_that_follow_each_other_end_with_chain_too_long() {
+    let mut rig = rig();
+    rig.apply_job("ping", after("pong", Ends::Ended));
+    rig.apply_job("pong", after("ping", Ends::Ended));
+    rig.start("ping");
+    for _ in 0..CHAIN_MAX {
+        rig.succeed_all();
+        rig.run_requests();
+    }
+    rig.succeed_all();
+    rig.run_requests();
+    let mut runs = rig.runs("ping");
+    runs.extend(rig.runs("pong"));
+    let skipped: Vec<_> = runs.iter().filter(|run| run.status() == Status::Skipped).collect();
+    assert_eq!((runs.len(), skipped.len()), (CHAIN_MAX as usize + 2, 1));
+    assert_eq!(skipped[0].reason, Some(Reason::ChainTooLong));
+}
+
+#[test]
+fn an_event_starts_the_jobs_that_listen_to_it() {
+    let mut rig = rig();
+    let params = Params(r#"{"bank":"a"}"#.into());
+    rig.apply_job("settle", Definition { params, ..on_event(paid()) });
+    rig.apply_job("notify", on_event(paid()));
+    rig.apply_job("other", on_event(OnEvent { name: name("shipped"), ..paid() }));
+    let id = RunId(rig.send(Some("order-7"), r#"{"amount":120}"#));
+    let at = rig.now;
+    rig.run_requests();
+    let run = rig.only_run("settle");
+    let event = format!(r#"{{"at":"{at}","id":"{id}","key":"order-7","name":"paid"}}"#);
+    let params = format!(r#"{{"amount":120,"bank":"a","event":{event}}}"#);
+    assert_eq!(
+        (run.trigger, run.params.as_ref().map(|params| &*params.0)),
+        (Trigger::Event, Some(params.as_str()))
+    );
+    rig.only_run("notify");
+    assert!(rig.runs("other").is_empty());
+}
+
+#[test]
+fn an_event_has_one_effect_per_key() {
+    let mut rig = rig();
+    rig.apply_job("settle", on_event(paid()));
+    let first = rig.send(Some("order-7"), "{}");
+    rig.run_requests();
+    assert_eq!(rig.send(Some("order-7"), "{}"), first);
+    rig.run_requests();
+    rig.only_run("settle");
+    assert_ne!(rig.send(None, "{}"), rig.send(None, "{}"));
+    rig.run_requests();
+    assert_eq!(rig.runs("settle").len(), 3);
+    rig.advance("25h");
+    assert_ne!(rig.send(Some("order-7"), "{}"), first, "a day later it counts again");
+}
+
+#[test]
+fn a_condition_and_a_key_choose_events() {
+    let mut rig = rig();
+    let when = Some("event.params.amount > 100".to_owned());
+    rig.apply_job("large", on_event(OnEvent { when, ..paid() }));
+    rig.apply_job("mine", on_event(OnEvent { key: Some("order-7".into()), ..paid() }));
+    rig.send(Some("order-7"), r#"{"amount":50}"#);
+    rig.send(Some("order-8"), r#"{"amount":150}"#);
+    rig.send(Some("order-9"), r#"{"price":150}"#);
+    rig.run_requests();
+    assert_eq!(rig.only_run("large").params.as_ref().map(|params| params.0.contains("order-8")), Some(true));
+    assert_eq!(rig.only_run("mine").params.as_ref().map(|params| params.0.contains("order-7")), Some(true));
+}
+
+#[test]
+fn a_condition_that_cannot_be_read_is_refused() {
+    let mut rig = rig();
+    let when = Some("event.params.amount >".to_owned());
+    assert!(matches!(rig.ask(put("settle", on_event(OnEvent { when, ..paid() }))), Err(Refusal::Invalid(_))));
+}

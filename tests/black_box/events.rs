@@ -1,0 +1,116 @@
+//! Jobs that start without a clock: after another job, by an event (R8), and for a step of a workflow.
+
+use punctual_tests::api::RUNS;
+use punctual_tests::wait::{self, SOON};
+use punctual_tests::{Node, Scene};
+use serde_json::{Value, json};
+
+use crate::workflows::{EXAMPLES, ended, node, verify};
+
+const EVENTS: &str = "/api/v1/namespaces/default/events";
+const JOBS: &str = "/api/v1/namespaces/default/jobs";
+
+fn runs(node: &Node, job: &str) -> Vec<Value> {
+    let page = node.api().get(&format!("{RUNS}?job={job}")).expect("the node answers").ok();
+    page["items"].as_array().expect("a page has items").clone()
+}
+
+/// The only run of a job, once it has ended.
+fn only_run(node: &Node, job: &str) -> Value {
+    wait::until_so(&format!("job {job} starts"), SOON, || !runs(node, job).is_empty());
+    let runs = runs(node, job);
+    assert_eq!(runs.len(), 1, "{runs:#?}");
+    ended(node, runs[0]["id"].as_str().expect("a run has an id"))
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default().trim()
+}
+
+#[test]
+fn the_examples_of_jobs_without_a_clock_do_what_they_say() {
+    let scene = Scene::new();
+    let node = node(&scene);
+    for example in ["after-a-job", "event"] {
+        node.cli(["job", "apply", &format!("{EXAMPLES}/{example}.yaml")]).ok();
+    }
+    let import = node.api().start_job("import")["id"].as_str().expect("a run has an id").to_owned();
+    let report = only_run(&node, "report");
+    assert_eq!(
+        (text(&report["trigger"]), text(&report["started_by"])),
+        ("after", import.as_str()),
+        "{report:#}"
+    );
+    assert_eq!(text(&report["output"]), format!("42 rows of run {import}"));
+    let sent =
+        node.cli(["event", "send", "order-paid", "--key", "order-7", "--params", r#"{"amount": 120}"#]).ok();
+    assert!(sent.starts_with("event ") && sent.trim().ends_with(" is stored"), "{sent}");
+    let receipt = only_run(&node, "send-receipt");
+    let said = (text(&receipt["trigger"]), text(&receipt["output"]));
+    assert_eq!(said, ("event", "a receipt for order-7 over 120"), "{receipt:#}");
+    verify(&scene, &node);
+}
+
+#[test]
+fn an_event_is_stored_when_it_is_answered() {
+    let scene = Scene::new();
+    let mut node = node(&scene);
+    let schedule = json!({ "event": { "name": "paid" } });
+    node.api().put_job("settle", &json!({ "schedule": schedule, "task": { "noop": {} } }));
+    let send = |node: &Node, body: &Value| {
+        node.api().post(&format!("{EVENTS}/paid"), body).expect("the node answers")
+    };
+    let first = send(&node, &json!({ "key": "order-7" }));
+    assert_eq!(first.status, 202);
+    node.kill();
+    node.start();
+    only_run(&node, "settle");
+    assert_eq!(send(&node, &json!({ "key": "order-7" })).ok(), first.ok(), "the same key has one effect");
+    for bad in
+        [json!({ "key": "" }), json!({ "params": [] }), json!({ "params": { "text": "x".repeat(300_000) } })]
+    {
+        let status = send(&node, &bad).status;
+        assert!((400..500).contains(&status), "{status}");
+    }
+    only_run(&node, "settle");
+    verify(&scene, &node);
+}
+
+#[test]
+fn jobs_that_would_start_each_other_are_refused_with_their_path() {
+    let scene = Scene::new();
+    let node = node(&scene);
+    let after = |job: &str| json!({ "schedule": { "after": { "job": job } }, "task": { "noop": {} } });
+    node.api().put_job("b", &after("a"));
+    node.api().put_job("c", &after("b"));
+    let refused = node.api().put(&format!("{JOBS}/a"), &after("c")).expect("the node answers");
+    assert_eq!(refused.status, 422);
+    let message = &refused.text;
+    assert!(message.contains("schedule.after.job") && message.contains("a → c → b → a"), "{message}");
+    assert_eq!(node.api().get(&format!("{JOBS}/a")).expect("the node answers").status, 404);
+}
+
+#[test]
+fn a_step_starts_another_job_and_waits_for_it() {
+    let scene = Scene::new();
+    let node = node(&scene);
+    let settle = json!({ "task": { "shell": "echo '{\"paid\": 3}'" }, "params": { "bank": "a" } });
+    node.api().put_job("settle", &settle);
+    let steps = json!({
+        "settle": { "job": "settle", "params": { "day": "{{ due | date }}" } },
+        "report": {
+            "needs": ["settle"],
+            "task": { "process": { "command": ["echo", "{{ steps.settle.output.paid }} paid"] } },
+        },
+    });
+    let workflow = json!({ "steps": steps, "output": "steps.report.output" });
+    node.api().put_job("flow", &json!({ "task": { "workflow": workflow } }));
+    let flow = node.api().start_job("flow")["id"].as_str().expect("a run has an id").to_owned();
+    let flow = ended(&node, &flow);
+    assert_eq!((text(&flow["state"]), text(&flow["output"])), ("succeeded", "3 paid"), "{flow:#}");
+    let settled = only_run(&node, "settle");
+    assert_eq!(text(&settled["trigger"]), "workflow", "{settled:#}");
+    let step = node.api().run(text(&settled["started_by"]));
+    assert_eq!((&step["started"], text(&step["worker"])), (&settled["id"], "job settle"), "{step:#}");
+    verify(&scene, &node);
+}
