@@ -181,6 +181,11 @@ fn a_release_waits_for_its_approval_and_says_who_gave_it() {
         found.unwrap_or_else(|| panic!("no step {step} in {graph:#}"))
     };
     wait::until_so("the review waits", SOON, || state("release/review")["state"] == "active");
+    let inner = state("release")["run"].as_str().expect("a sub-workflow has a run").to_owned();
+    let listed = |options: &[&str]| node.cli([&["run", "list", "--job", "flow"], options].concat()).ok();
+    assert!(listed(&[]).contains(&run) && !listed(&[]).contains(&inner), "a list leaves steps out");
+    assert!(listed(&["--children"]).contains(&inner));
+    assert!(!listed(&["--parent", &run]).contains("manual") && listed(&["--parent", &run]).contains(&inner));
     let act = |path: &str| {
         let body = json!({ "comment": "checked with the bank" });
         node.api().post(&format!("{RUNS}/{run}/{path}"), &body).expect("the node answers")

@@ -28,9 +28,11 @@ pub struct RunQuery {
     pub after: Option<String>,
     /// Include every attempt of each run.
     pub attempts: Option<bool>,
-    /// Only the child runs of this run, by index.
+    /// Only the child runs of this run, oldest first.
     pub parent: Option<Text<RunId>>,
 }
+    /// Also list child runs: parts of split runs and steps of workflows.
+    pub children: Option<bool>,
 
 /// Which dead letters a listing shows, oldest first.
 #[derive(Debug, Clone, Default, Serialize)]

@@ -24,6 +24,7 @@ mod retention;
 mod codec;
 mod definitions;
 mod live_key;
+mod ended_key;
 mod circular_walk;
 mod row_counts;
 mod migrations;
@@ -45,8 +46,8 @@ pub use mail::{Mail, Mailboxes};
 pub use membership::{Claim, Lease, Leases, Member, Session, Sessions};
 pub use open::{Opened, folder, folder_of, open};
 pub use reads::{
-    CalendarFilter, End, JobFilter, LetterFilter, NAMESPACE_COUNT_MAX, NamespaceCounts, Reads, RunFilter,
-    StatisticsFilter, StatisticsOf, Stats, StatusCount,
+    CalendarFilter, Children, End, JobFilter, LetterFilter, NAMESPACE_COUNT_MAX, NamespaceCounts, Reads,
+    RunFilter, StatisticsFilter, StatisticsOf, Stats, StatusCount,
 };
 pub use shards::Shards;
 pub use token::Tokens;

@@ -14,7 +14,7 @@ use punctual_core::run::{Run, Status};
 use punctual_core::schedule::calendar;
 use punctual_core::statistics::{Bucket, Counts, RecentCounts};
 
-use crate::{CalendarFilter, JobFilter, LetterFilter, RunFilter, StatisticsFilter, StatisticsOf};
+use crate::{CalendarFilter, Children, JobFilter, LetterFilter, RunFilter, StatisticsFilter, StatisticsOf};
 
 /// The range of ids a listing may show, both ends included. Ids are in order of creation, so a time range is an id
 /// range.
@@ -80,9 +80,21 @@ impl RunFilter {
         Span::of(self, None).is_some_and(|span| (span.first..=span.last).contains(&run.id.0))
             && self.namespace.as_ref().is_none_or(|namespace| run.namespace == *namespace)
             && (self.jobs.is_empty() || run.job().is_some_and(|job| self.jobs.contains(&job)))
+            && self.children.takes(run.parent())
             && (self.statuses.is_empty() || self.statuses.contains(&run.status()))
             && (self.triggers.is_empty() || self.triggers.contains(&run.trigger))
             && self.key.as_ref().is_none_or(|key| run.key.as_ref() == Some(key))
+    }
+}
+
+impl Children {
+    /// Whether a run with this parent is listed.
+    pub(crate) fn takes(self, parent: Option<RunId>) -> bool {
+        match self {
+            Children::Included => true,
+            Children::LeftOut => parent.is_none(),
+            Children::Of(run) => parent == Some(run),
+        }
     }
 }
 

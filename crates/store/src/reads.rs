@@ -86,8 +86,8 @@ pub trait Reads: Send + Sync + fmt::Debug {
     /// result is cut to its end ([`Run::abridge`]): a page of whole results would not fit into memory.
     async fn runs(&self, filter: &RunFilter, after: Option<RunId>, limit: usize) -> Result<Vec<Arc<Run>>>;
 
-    /// The newest runs of each of these jobs, at most `limit` a job, live or ended: by job, newest first. Long results are
-    /// cut as in `runs`.
+    /// The newest runs of each of these jobs, at most `limit` a job, live or ended: by job, newest first. Child runs are left
+    /// out, and long results are cut as in `runs`.
     async fn last_runs(&self, jobs: &[JobId], limit: usize) -> Result<Vec<Arc<Run>>>;
 
     /// How many runs match the filter, for each of its statuses (all, if it names none), in their order. A count ends at `limit`, or when the
@@ -208,6 +208,7 @@ pub struct RunFilter {
 }
 
 #[derive(Debug, Clone, Default)]
+    pub children: Children,
 pub struct LetterFilter {
     pub namespace: Option<Namespace>,
     pub job: Option<Name>,
@@ -216,6 +217,17 @@ pub struct LetterFilter {
 }
 
 /// Which statistics to read. Buckets that begin in [since, until) are read; the caller bounds the span.
+/// What a listing shows of child runs: the parts of split runs and the steps of workflows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Children {
+    /// Child runs are listed like all others.
+    #[default]
+    Included,
+    LeftOut,
+    /// Only the child runs of this run.
+    Of(RunId),
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatisticsFilter {
     pub of: StatisticsOf,

@@ -88,6 +88,28 @@ test('a paused workflow starts no step until it is resumed', async () => {
     await says(page, 'gate', 'Needs approval');
     await button(page, 'Pause').click();
     await page.getByRole('dialog').getByLabel('Comment (optional)').fill('The bank is closed.');
+test('the runs of steps are listed only if they are asked for', async () => {
+  const steps = {
+    list: { task: { shell: 'echo "[1, 2, 3]"' } },
+    each: { needs: ['list'], map: 'steps.list.output', task: noop },
+  };
+  await put('mapped', { task: { workflow: { steps } } });
+  const { id } = await start('mapped');
+  await visit({ path: `#/runs/${id}?step=each` }, async (page) => {
+    await state(page, 'Succeeded');
+    await panelOf(page, 'each').getByRole('link', { name: 'Runs of the items' }).click();
+    const rows = page.getByRole('link', { name: 'mapped', exact: true });
+    await page.getByRole('heading', { name: 'Runs' }).waitFor();
+    await until(async () => (await rows.count()) === 4);
+    await go(page, '#/runs?job=mapped');
+    await until(async () => (await rows.count()) === 1);
+    await go(page, '#/runs?job=mapped&children=true');
+    await until(async () => (await rows.count()) === 5);
+    await page.getByRole('link', { name: 'Remove the filter With child runs' }).click();
+    await until(async () => (await rows.count()) === 1);
+  });
+});
+
     await inDialog(page, 'Pause').click();
     await page.getByRole('region', { name: 'Steps' }).getByText('The bank is closed.').waitFor();
 

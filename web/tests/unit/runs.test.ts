@@ -21,7 +21,7 @@ const read = (search: string) => fromAddress(new URLSearchParams(search));
 describe('filters and the address', () => {
   test('every filter survives the address', () => {
     const address =
-      'job=a&job=b%2Fc&state=failed&state=timed_out&trigger=manual&range=24h&since=2026-11-17T02%3A00%3A00.000Z&key=k&search=card';
+      'job=a&job=b%2Fc&state=failed&state=timed_out&trigger=manual&range=24h&since=2026-11-17T02%3A00%3A00.000Z&key=k&search=card&parent=4683711365120&children=true';
     const again = toSearch(toAddress(read(address)));
     expect(read(again)).toEqual(read(address));
     expect(read(address)).toMatchObject({
@@ -32,7 +32,7 @@ describe('filters and the address', () => {
   });
 
   test('what is not a filter is left out', () => {
-    const filter = read('state=broken&trigger=x&range=toString&since=yesterday&job=');
+    const filter = read('state=broken&trigger=x&range=toString&since=yesterday&job=&parent=x&children=1');
     expect(isFiltered(filter)).toBe(false);
     expect(toSearch(toRequest(filter, T))).toBe('');
   });
@@ -68,6 +68,8 @@ describe('bulk actions', () => {
   test('are not offered for what the server cannot select', () => {
     expect(toAction('cancel', read('trigger=manual'), T)).toBeNull();
     expect(toAction('cancel', read('key=k'), T)).toBeNull();
+    expect(toAction('cancel', read('children=true'), T)).toBeNull();
+    expect(toAction('cancel', read('parent=7'), T)).toBeNull();
   });
 });
 

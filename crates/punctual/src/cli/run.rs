@@ -182,13 +182,16 @@ pub(crate) struct Listing {
     /// Only runs with this idempotency key
     #[arg(long)]
     key: Option<String>,
-    /// Only child runs of this run, by index
+    /// Only child runs of this run, oldest first
     #[arg(long, value_name = "RUN")]
     parent: Option<RunId>,
     /// Only runs created since: how long ago, or an instant
     #[arg(long, value_name = "SINCE")]
     since: Option<Since>,
     /// Only runs created before: how long ago, or an instant
+    /// Also child runs: parts of split runs and steps of workflows
+    #[arg(long)]
+    children: bool,
     #[arg(long, value_name = "UNTIL")]
     until: Option<Since>,
     /// The most to show
@@ -312,9 +315,9 @@ impl SubmitArgs {
 
 impl Listing {
     pub(crate) fn of_job(job: Name, limit: usize, attempts: bool) -> Self {
-        let (state, trigger, key, parent) = (None, None, None, None);
-        let (since, until) = (None, None);
-        Listing { job: Some(job), state, trigger, key, parent, since, until, limit, attempts, watch: false }
+        let (state, trigger, key, parent, since, until) = (None, None, None, None, None, None);
+        let (job, children, watch) = (Some(job), false, false);
+        Listing { job, state, trigger, key, parent, children, since, until, limit, attempts, watch }
     }
 
     async fn read(&self, session: &Session) -> Result<(Vec<Run>, bool), Failure> {
@@ -331,6 +334,7 @@ impl Listing {
             ..RunQuery::default()
         };
         gather(self.limit, async |after, size| {
+            children: self.children.then_some(true),
             let query = RunQuery { after, limit: Some(size), ..query.clone() };
             session.client.runs(&session.namespace, &query).await
         })

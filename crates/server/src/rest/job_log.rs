@@ -9,7 +9,7 @@ use punctual_core::Timestamp;
 use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Job};
 use punctual_core::run::{Origin, Run};
-use punctual_store::RunFilter;
+use punctual_store::{Children, RunFilter};
 use punctual_wire::Text;
 use punctual_wire::rest::{LogRecord, Page};
 use serde::Deserialize;
@@ -44,6 +44,7 @@ pub(crate) async fn list(
         statuses,
         since: listing.since.map(|since| since.0),
         until: listing.until.map(|until| until.0),
+        children: Children::LeftOut,
         ..RunFilter::default()
     };
     let runs = endpoints.handle.reads().runs(&filter, listing.after.map(|after| after.0), limit + 1).await?;

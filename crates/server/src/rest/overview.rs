@@ -15,7 +15,7 @@ use punctual_core::limits::PAGE_MAX;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::Status;
 use punctual_core::statistics::{Counts, Period};
-use punctual_store::{JobFilter, RunFilter, StatisticsFilter, StatisticsOf};
+use punctual_store::{Children, JobFilter, RunFilter, StatisticsFilter, StatisticsOf};
 use punctual_wire::Text;
 use punctual_wire::rest::{
     Attention, AttentionKind, HourCounts, JobCounts, JobState, LiveCounts, MinuteCounts, NextFire,
@@ -125,7 +125,7 @@ fn minutes(counts: &BTreeMap<Timestamp, Counts>, now: Timestamp) -> Vec<MinuteCo
 
 async fn live_counts(endpoints: &Endpoints, namespace: Option<Namespace>) -> Result<LiveCounts, Failed> {
     let statuses = vec![Status::Waiting, Status::Ready, Status::Running];
-    let filter = RunFilter { namespace, statuses, ..RunFilter::default() };
+    let filter = RunFilter { namespace, statuses, children: Children::LeftOut, ..RunFilter::default() };
     let mut told = LiveCounts::default();
     for count in endpoints.handle.reads().count_runs(&filter, COUNT_MAX).await? {
         match count.status {

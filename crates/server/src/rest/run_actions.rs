@@ -8,7 +8,7 @@ use punctual_core::ids::RunId;
 use punctual_core::name::Namespace;
 use punctual_core::run::Status;
 use punctual_core::search::Search;
-use punctual_store::RunFilter;
+use punctual_store::{Children, RunFilter};
 use punctual_wire::Text;
 use punctual_wire::rest::{
     self, ActOnRuns, ActedOnRuns, ChosenRuns, Code, DECIDED_MAX, Decision, Problem, RunAction, RunsMatching,
@@ -38,7 +38,7 @@ pub(crate) async fn act(
     Ok(Json(ActedOnRuns { matched, more, results: results.buffered(AT_ONCE).collect().await }))
 }
 
-/// The newest runs that match, and whether there are more of them.
+/// The newest runs that match, as a listing shows them, and whether there are more of them.
 async fn matching(
     endpoints: &Endpoints,
     namespace: &Namespace,
@@ -62,6 +62,7 @@ async fn matching(
         search,
         since: filter.since.map(|since| since.0),
         until: filter.until.map(|until| until.0),
+        children: Children::LeftOut,
         ..RunFilter::default()
     };
     let mut runs = endpoints.handle.reads().runs(&filter, None, DECIDED_MAX + 1).await?;

@@ -6,13 +6,13 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use punctual_core::Timestamp;
-use punctual_core::change::{RunRecord, Want};
+use punctual_core::change::RunRecord;
 use punctual_core::command::{Answer, Command, Refusal, RetryRun, Submit};
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::{self, Status};
 use punctual_core::search::Search;
-use punctual_store::RunFilter;
+use punctual_store::{Children, RunFilter};
 use punctual_wire::Text;
 use punctual_wire::rest::{self, Again, Attempt, Page, Problem, Run, RunPage, StateCounts};
 use punctual_wire::text::Several;
@@ -47,8 +47,10 @@ pub(crate) struct Listing {
     after: Option<Text<RunId>>,
     /// Include every attempt of each run.
     attempts: Option<Text<bool>>,
-    /// Only the child runs of this run, by index.
+    /// Only the child runs of this run, oldest first.
     parent: Option<Text<RunId>>,
+    /// Also list child runs: parts of split runs and steps of workflows.
+    children: Option<Text<bool>>,
     /// Also count the runs by state.
     count: Option<Text<bool>>,
 }
@@ -67,19 +69,15 @@ pub(crate) async fn list(
     let limit = page_limit(listing.limit)?;
     let with_attempts = listing.attempts.is_some_and(|attempts| attempts.0);
     let (after, parent) = (listing.after.map(|after| after.0), listing.parent.map(|parent| parent.0));
+    if let Some(run) = parent {
+        endpoints.find_run(&RunAt { namespace: namespace.clone(), run }).await?;
+    }
     let with_counts = listing.count.is_some_and(|count| count.0);
     let names = listing.job.as_ref().map_or(Ok(Vec::new()), names)?;
     let jobs = endpoints.job_ids(&namespace, &names).await?;
-    let filter = RunFilter { jobs, ..filter(namespace.clone(), listing)? };
-    if parent.is_some() && filter.search.is_some() {
-        let message = "cannot be combined with `parent`; leave one of them out";
-        return Err(Problem::parameter("search", message).into());
-    }
+    let filter = RunFilter { jobs, ..filter(namespace, listing)? };
     // One more than the page holds: the extra run shows that there is a next page.
-    let runs = match parent {
-        Some(run) => children(&endpoints, &RunAt { namespace, run }, &filter, after, limit + 1).await?,
-        None => endpoints.handle.reads().runs(&filter, after, limit + 1).await?,
-    };
+    let runs = endpoints.handle.reads().runs(&filter, after, limit + 1).await?;
     let counts = if with_counts { Some(counts(&endpoints, &filter).await?) } else { None };
     let page = Page::cut(runs, limit, |run| run.id.to_string());
     let item = |run: &Arc<run::Run>| {
@@ -111,46 +109,27 @@ async fn counts(endpoints: &Endpoints, filter: &RunFilter) -> Result<StateCounts
 }
 
 fn filter(namespace: Namespace, listing: Listing) -> Result<RunFilter, Failed> {
+    let triggers = listing.trigger.as_deref().map(triggers).transpose()?.unwrap_or_default();
+    let asks_for_children =
+        listing.children.is_some_and(|children| children.0) || triggers.contains(&run::Trigger::Parent);
+    let children = match listing.parent {
+        Some(parent) => Children::Of(parent.0),
+        None if asks_for_children => Children::Included,
+        None => Children::LeftOut,
+    };
     Ok(RunFilter {
         namespace: Some(namespace),
         jobs: Vec::new(),
         statuses: listing.state.map(|words| statuses(&words.0.join(","))).transpose()?.unwrap_or_default(),
-        triggers: listing.trigger.as_deref().map(triggers).transpose()?.unwrap_or_default(),
+        triggers,
+        children,
         key: listing.key.map(key).transpose()?,
         since: listing.since.map(|since| since.0),
         until: listing.until.map(|until| until.0),
-        oldest_first: false,
+        // The children of a run have the order in which they were made.
+        oldest_first: listing.parent.is_some(),
         search: listing.search.as_deref().map(search).transpose()?,
     })
-}
-
-/// The children of a run by id, which is the order in which they were made.
-async fn children(
-    endpoints: &Endpoints,
-    parent: &RunAt,
-    filter: &RunFilter,
-    after: Option<RunId>,
-    limit: usize,
-) -> Result<Vec<Arc<run::Run>>, Failed> {
-    let record = endpoints.find_run(parent).await?;
-    let mut ids: Vec<RunId> = record.run.children().iter().map(|child| child.run).collect();
-    if record.definition.workflow().is_some() {
-        ids.extend(endpoints.step_rows(record.run.id).await?.iter().filter_map(|step| step.child));
-    }
-    ids.retain(|run| after.is_none_or(|after| *run > after));
-    ids.sort_unstable();
-    let mut children = Vec::new();
-    for ids in ids.chunks(limit) {
-        let wants = ids.iter().map(|run| (run.shard(), Want::Run(*run))).collect();
-        let mut found = endpoints.handle.reads().fetch(wants).await?.runs;
-        found.sort_by_key(|record| record.run.id);
-        children.extend(found.into_iter().map(|record| record.run).filter(|run| filter.takes(run)));
-        if children.len() >= limit {
-            break;
-        }
-    }
-    children.truncate(limit);
-    Ok(children)
 }
 
 fn triggers(words: &str) -> Result<Vec<run::Trigger>, Failed> {

@@ -34,6 +34,7 @@ mod refusals;
 mod queues;
 mod cron;
 mod statistics;
+mod steps;
 
 const JOBS: &str = "/api/v1/namespaces/default/jobs";
 const RUNS: &str = "/api/v1/namespaces/default/runs";

@@ -7,7 +7,7 @@ use axum::extract::State;
 use punctual_core::ids::{JobId, RunId, ShardId};
 use punctual_core::run::{self, Status, Wait};
 use punctual_core::why::{self, Facts, Last};
-use punctual_store::RunFilter;
+use punctual_store::{Children, RunFilter};
 use punctual_wire::rest::Why;
 
 use super::problem::Failed;
@@ -40,7 +40,12 @@ pub(crate) async fn of_job(State(endpoints): State<Endpoints>, at: Named) -> Res
         None => None,
     };
     let ended: Vec<Status> = Status::ALL.into_iter().filter(|status| status.is_terminal()).collect();
-    let filter = RunFilter { jobs: vec![job.id], statuses: ended, ..RunFilter::default() };
+    let filter = RunFilter {
+        jobs: vec![job.id],
+        statuses: ended,
+        children: Children::LeftOut,
+        ..RunFilter::default()
+    };
     let ended = store.runs(&filter, None, 1).await?;
     let skip = store.skips(job.id, None, 1).await?;
     let last = Last {

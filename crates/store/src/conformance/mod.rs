@@ -33,6 +33,7 @@ pub mod prune;
 pub mod statistics;
 pub mod search;
 pub mod steps;
+pub mod children;
 
 /// Makes one named test for each case.
 #[macro_export]
@@ -222,6 +223,12 @@ macro_rules! conformance {
                     steps_are_listed_in_order_and_by_pages
                     a_run_of_a_step_comes_with_the_definition_of_the_step
                     steps_go_with_their_run;
+                children:
+                    child_runs_are_listed_only_if_they_are_asked_for
+                    the_last_runs_of_a_job_are_no_children
+                    a_child_is_found_by_its_id
+                    a_job_keeps_whole_workflows
+                    many_children_go_with_their_parent;
             }
         }
     };
@@ -302,5 +309,6 @@ mod tests {
         let lines = include_str!("mod.rs").lines().map(|line| line.trim().trim_end_matches(';'));
         let listed: Vec<&str> = lines.filter(|line| written.contains(line)).collect();
         assert_eq!(written, listed);
+            include_str!("children.rs"),
     }
 }

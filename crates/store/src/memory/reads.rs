@@ -26,8 +26,8 @@ use crate::definitions::StepDefinitions;
 use crate::listing::{Span, listed, looked_up};
 use crate::page_bytes::PageBytes;
 use crate::{
-    CalendarFilter, End, Error, JobFilter, LetterFilter, NAMESPACE_COUNT_MAX, NamespaceCounts, Reads, Result,
-    RunFilter, StatisticsFilter, Stats, StatusCount, refusal,
+    CalendarFilter, Children, End, Error, JobFilter, LetterFilter, NAMESPACE_COUNT_MAX, NamespaceCounts,
+    Reads, Result, RunFilter, StatisticsFilter, Stats, StatusCount, refusal,
 };
 
 #[async_trait]
@@ -106,7 +106,10 @@ impl Reads for Memory {
         let (tables, mut jobs) = (self.tables.lock(), jobs.to_vec());
         jobs.sort_unstable();
         jobs.dedup();
-        let of_job = |job| tables.runs(&RunFilter { jobs: vec![job], ..RunFilter::default() }, None, limit);
+        let of_job = |job| {
+            let filter = RunFilter { jobs: vec![job], children: Children::LeftOut, ..RunFilter::default() };
+            tables.runs(&filter, None, limit)
+        };
         Ok(jobs.into_iter().flat_map(of_job).collect())
     }
 

@@ -42,10 +42,17 @@ impl Tables {
         rows + self.prune_logs(limit - rows)
     }
 
-    /// History beyond what its job keeps, counted from the newest run of a job. A dead letter stays, however old.
+    /// History beyond what its job keeps, counted from the newest run of a job. A dead letter stays, however old. Child runs
+    /// do not count, and go before their parent.
     fn old_history(&self, policy: &PrunePolicy) -> Vec<(RowKey, ShardId)> {
         let mut newer: BTreeMap<JobId, u32> = BTreeMap::new();
-        let newest_first = self.history(0, i64::MAX).rev();
+        let mut children: BTreeMap<RunId, Vec<RunId>> = BTreeMap::new();
+        for run in self.history(0, i64::MAX) {
+            if let Some(parent) = run.parent() {
+                children.entry(parent).or_default().push(run.id);
+            }
+        }
+        let newest_first = self.history(0, i64::MAX).rev().filter(|run| run.parent().is_none());
         let old = newest_first.filter(|run| {
             let kept = self.kept(run.job(), policy);
             let newer = run.job().map_or(0, |job| {
@@ -56,7 +63,9 @@ impl Tables {
             let is_old = newer >= kept.runs || finished_at(run) < kept.since;
             is_old && self.row(run.shard(), &RowKey::DeadLetter(run.id)).is_none()
         });
-        old.map(|run| (RowKey::History(run.id), run.shard())).collect()
+        let old: Vec<RunId> = old.map(|run| run.id).collect();
+        let families = old.into_iter().flat_map(|run| family(run, &children));
+        families.map(|run| (RowKey::History(run), run.shard())).collect()
     }
 
     /// The terms and steps of pruned runs. They are part of their run and do not count as rows.
@@ -109,6 +118,17 @@ impl Tables {
         let keep = job.and_then(|job| self.job(job)).map(|job| job.definition.keep.clone());
         Kept::of(keep.map(|keep| (keep.runs, keep.days)), policy)
     }
+}
+
+/// A run after its children, and those after theirs.
+fn family(run: RunId, children: &BTreeMap<RunId, Vec<RunId>>) -> Vec<RunId> {
+    let (mut all, mut at) = (vec![run], 0);
+    while let Some(run) = all.get(at).copied() {
+        all.extend(children.get(&run).into_iter().flatten());
+        at += 1;
+    }
+    all.reverse();
+    all
 }
 
 fn finished_at(run: &Arc<Run>) -> Timestamp {

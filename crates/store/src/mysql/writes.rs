@@ -16,7 +16,7 @@ use crate::sql::tables::{
     Action, DELETE_HISTORY, DELETE_RUN, INSERT_HISTORY, INSERT_RUN, Values, WRITES, Write,
 };
 use crate::sql::value::Value;
-use crate::{codec, live_key};
+use crate::{codec, ended_key, live_key};
 
 const FENCES: Shape<'static> = Shape {
     head: "UPDATE (",
@@ -106,43 +106,58 @@ fn put_select<'v>(sql: &mut Vec<u8>, columns: impl Iterator<Item = (&'static str
     });
 }
 
-/// Adds runs to the tables for rare properties: a key, or an end other than success.
+/// Adds runs to the tables for rare properties: a key, a parent, or an end other than success.
 fn insert_into_side_tables(packets: &mut Packets, is_live: bool, rows: &[&[Value<'_>]]) {
-    // The columns of `run_key` and `status`.
-    let (key, status) = if is_live { (6, 4) } else { (5, 2) };
-    let id = |row: &[Value<'_>]| if is_live { live_key::run(number(&row[0])).0 } else { number(&row[0]) };
-    let keyed: Vec<Values<'_>> = rows
-        .iter()
-        .filter(|row| row[key] != Value::Null)
-        .map(|row| vec![id(row).into(), live_key::of(RunId(id(row))).into(), row[key].clone()])
-        .collect();
-    let shape =
-        Shape { head: "INSERT IGNORE INTO keyed (run, place, run_key) VALUES ", between: ", ", tail: "" };
-    packets.many_or_fewer(shape, &keyed, |sql, row| put_row(sql, row));
+    // The columns of `run_key`, `parent` and `status`.
+    let (key, parent, status) = if is_live { (6, 7, 4) } else { (5, 6, 2) };
+    let places = |row: &[Value<'_>]| {
+        let place = number(&row[0]);
+        let id = if is_live { live_key::run(place) } else { ended_key::run(place) };
+        let is_child = row[parent] != Value::Null;
+        let ended = if is_child { ended_key::child(id) } else { ended_key::whole(id) };
+        [ended, live_key::of(id)]
+    };
+    let with = |column: usize| -> Vec<Values<'_>> {
+        let those = rows.iter().filter(|row| row[column] != Value::Null);
+        let values = those.map(|row| {
+            let [ended, place] = places(row);
+            vec![ended.into(), place.into(), row[column].clone()]
+        });
+        values.collect()
+    };
+    let head = "INSERT IGNORE INTO keyed (ended, place, run_key) VALUES ";
+    packets.many_or_fewer(Shape { head, between: ", ", tail: "" }, &with(key), |sql, row| put_row(sql, row));
+    let head = "INSERT IGNORE INTO children (ended, place, parent) VALUES ";
+    packets
+        .many_or_fewer(Shape { head, between: ", ", tail: "" }, &with(parent), |sql, row| put_row(sql, row));
     let succeeded = codec::status_number(Status::Succeeded);
     let unusual: Vec<Values<'_>> = rows
         .iter()
         .filter(|row| number(&row[status]) > succeeded)
-        .map(|row| vec![id(row).into(), row[status].clone()])
+        .map(|row| vec![places(row)[0].into(), row[status].clone()])
         .collect();
-    let shape = Shape { head: "INSERT IGNORE INTO unusual (run, status) VALUES ", between: ", ", tail: "" };
+    let shape = Shape { head: "INSERT IGNORE INTO unusual (ended, status) VALUES ", between: ", ", tail: "" };
     packets.many_or_fewer(shape, &unusual, |sql, row| put_row(sql, row));
 }
 
-fn delete_from_side_tables(packets: &mut Packets, runs: &[i64]) {
+fn delete_from_side_tables(packets: &mut Packets, places: &[i64]) {
     for tail in [
-        ") AS f STRAIGHT_JOIN keyed AS t ON t.run = f.id",
-        ") AS f STRAIGHT_JOIN unusual AS t ON t.run = f.id",
+        ") AS f STRAIGHT_JOIN keyed AS t ON t.ended = f.id",
+        ") AS f STRAIGHT_JOIN unusual AS t ON t.ended = f.id",
+        ") AS f STRAIGHT_JOIN children AS t ON t.ended = f.id",
     ] {
-        packets.many_or_fewer(Shape { head: "DELETE t FROM (", between: " UNION ALL ", tail }, runs, put_id);
+        let shape = Shape { head: "DELETE t FROM (", between: " UNION ALL ", tail };
+        packets.many_or_fewer(shape, places, put_id);
     }
 }
 
-/// Deleted live runs that do not become history in the same commit.
+/// Both places that deleted live runs could have in the history, if they do not become history in the same commit.
 fn gone_for_good(sorted: &Sorted<'_>) -> Vec<i64> {
-    let ended: BTreeSet<i64> = ids(&sorted.rows(INSERT_HISTORY)).into_iter().collect();
-    let gone = ids(&sorted.rows(DELETE_RUN)).into_iter().map(|place| live_key::run(place).0);
-    gone.filter(|id| !ended.contains(id)).collect()
+    let ended = ids(&sorted.rows(INSERT_HISTORY)).into_iter().map(ended_key::run);
+    let ended: BTreeSet<RunId> = ended.collect();
+    let gone = ids(&sorted.rows(DELETE_RUN)).into_iter().map(live_key::run);
+    let for_good = gone.filter(|run| !ended.contains(run));
+    for_good.flat_map(|run| [ended_key::whole(run), ended_key::child(run)]).collect()
 }
 
 fn ids(rows: &[&[Value<'_>]]) -> Vec<i64> {

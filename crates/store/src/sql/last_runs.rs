@@ -1,4 +1,4 @@
-//! The newest runs of many jobs: two statements a job, one for live and one for ended runs, sent together.
+//! The newest runs of many jobs, without children: two statements a job, one for live and one for ended runs, sent together.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -18,12 +18,13 @@ pub(super) async fn read(c: &mut dyn Connection, jobs: &[JobId], limit: usize) -
         let (first, last) =
             (live_key::through(job.shard(), -1) + 1, live_key::through(job.shard(), i64::MAX));
         let live = ask!(runs::LAST_OF_JOB, first, last, job.0, limit);
+        // The places of children are below 0.
         [live, ask!(history::WALK_OF_JOB[1], 0_i64, i64::MAX, limit, true, job.0)]
     };
     let asks: Vec<Ask<'static>> = jobs.iter().flat_map(both).collect();
     let mut newest: BTreeMap<JobId, BTreeMap<Reverse<RunId>, Arc<Run>>> = BTreeMap::new();
     c.query(&asks, &mut |index, row| {
-        let run = listed(decode::run(row, if index % 2 == 0 { 0 } else { 4 })?);
+        let run = listed(decode::run(row, if index % 2 == 0 { 0 } else { 5 })?);
         newest.entry(jobs[index / 2]).or_default().insert(Reverse(run.id), run);
         Ok(true)
     })

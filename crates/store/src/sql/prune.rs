@@ -24,7 +24,7 @@ use super::records;
 use crate::circular_walk::{self, CircularWalk};
 use crate::listing::listed;
 use crate::retention::{Kept, statistics_kept_since};
-use crate::{PrunePolicy, Result, Upkeep, codec};
+use crate::{PrunePolicy, Result, Upkeep, codec, ended_key};
 
 /// Rows removed in one transaction: few enough not to delay the next commit.
 const ROWS_MAX: usize = 200;
@@ -32,6 +32,8 @@ const ROWS_MAX: usize = 200;
 const VISITS_MAX: usize = 256;
 /// Jobs whose history is read with one request: few enough not to read much more than a step removes.
 const JOBS_AT_ONCE: usize = 16;
+/// Runs whose children are read with one request.
+const RUNS_AT_ONCE: usize = 64;
 const DAY_MILLIS: i64 = 24 * 3600 * 1000;
 
 /// The positions of the circular walks.
@@ -52,7 +54,8 @@ impl Default for Positions {
 /// Rows to remove from the state.
 #[derive(Debug, Default)]
 struct Expired {
-    history: Vec<i64>,
+    /// Places of ended runs, in levels: a run is in a later level than its children.
+    history: Vec<Vec<i64>>,
     uniques: Vec<(u16, Vec<u8>)>,
     skips: Vec<(i64, u32, i64)>,
     revisions: Vec<(i64, u32)>,
@@ -156,8 +159,9 @@ async fn find(c: &mut dyn Connection, step: Step) -> Result<Expired> {
 async fn indexed(c: &mut dyn Connection, step: &Step) -> Result<Expired> {
     let (now, mut left) = (step.policy.now, step.limit);
     let since = now.before(step.policy.ad_hoc_kept);
-    let history = c.all(ask!(history::EXPIRED_AD_HOC, since, left), |row| row.int(0)).await?;
-    left -= history.len();
+    let runs = c.all(ask!(history::EXPIRED_AD_HOC, since, left), |row| row.int(0)).await?;
+    let history = with_children(c, runs, left).await?;
+    left -= history.iter().map(Vec::len).sum::<usize>();
     let uniques =
         c.all(ask!(uniques::EXPIRED, now, left), |row| Ok((row.number(0)?, row.bytes(1)?.to_vec()))).await?;
     left -= uniques.len();
@@ -221,12 +225,59 @@ async fn of_jobs(c: &mut dyn Connection, step: &Step) -> Result<Expired> {
         }
     }
     runs.truncate(step.limit);
-    let next = match runs.last() {
+    let history = with_children(c, runs.iter().map(|(_, run)| *run).collect(), step.limit).await?;
+    let is_whole = history.last().is_some_and(|level| level.len() == runs.len());
+    let next = match (runs.first(), runs.last()) {
+        // Their children are removed first.
+        (Some((job, _)), _) if !is_whole => Some(job - 1),
         // This job may have more.
-        Some((job, _)) if runs.len() == step.limit => Some(job - 1),
+        (_, Some((job, _))) if runs.len() == step.limit => Some(job - 1),
         _ => last_of(&jobs),
     };
-    Ok(Expired { history: runs.into_iter().map(|(_, run)| run).collect(), next, ..Expired::default() })
+    Ok(Expired { history, next, ..Expired::default() })
+}
+
+/// These runs and their children, at most `limit`, in levels: a run is in a later level than its children. A run is left
+/// out unless all its children are there.
+async fn with_children(c: &mut dyn Connection, runs: Vec<i64>, limit: usize) -> Result<Vec<Vec<i64>>> {
+    let mut levels = vec![runs];
+    while let Some(parents) = levels.last() {
+        let children = children_of(c, parents, limit).await?;
+        if children.is_empty() {
+            break;
+        }
+        if children.len() == limit {
+            // There may be more of them, so their parents stay for now.
+            levels.clear();
+        }
+        levels.push(children);
+    }
+    levels.reverse();
+    let mut left = limit;
+    for level in &mut levels {
+        level.truncate(left);
+        left -= level.len();
+    }
+    levels.retain(|level| !level.is_empty());
+    Ok(levels)
+}
+
+async fn children_of(c: &mut dyn Connection, parents: &[i64], limit: usize) -> Result<Vec<i64>> {
+    let mut found = Vec::new();
+    for parents in parents.chunks(RUNS_AT_ONCE) {
+        let ask = |place: &i64| ask!(history::CHILDREN, ended_key::run(*place).0, limit);
+        let asks: Vec<Ask<'_>> = parents.iter().map(ask).collect();
+        c.query(&asks, &mut |_, row| {
+            found.push(row.int(0)?);
+            Ok(found.len() < limit)
+        })
+        .await?;
+        if found.len() >= limit {
+            break;
+        }
+    }
+    found.truncate(limit);
+    Ok(found)
 }
 
 /// Revisions of deleted jobs that no run or skip record needs, for the next few deleted jobs.
@@ -331,26 +382,39 @@ impl Expired {
     }
 }
 
-/// Removes the rows that were found. Rows that changed since are left alone.
-async fn remove(c: &mut dyn Connection, expired: &Expired, now: Timestamp) -> Result<usize> {
-    let mut gone = 0;
-    let mut of_shards: BTreeMap<ShardId, Vec<i64>> = BTreeMap::new();
-    for run in &expired.history {
-        of_shards.entry(RunId(*run).shard()).or_default().push(*run);
+/// Removes ended runs. What belongs to them is added to `last`.
+async fn remove_runs(c: &mut dyn Connection, places: &[i64], last: &mut Vec<Ask<'static>>) -> Result<usize> {
+    let (mut gone, mut of_shards): (usize, BTreeMap<ShardId, Vec<i64>>) = Default::default();
+    for place in places {
+        of_shards.entry(ended_key::run(*place).shard()).or_default().push(*place);
     }
-    // Last, because nodes that prune the same shard wait for each other there.
-    let mut last = Vec::new();
-    for (shard, mut runs) in of_shards {
-        runs.sort_unstable();
-        let delete = |sql: &'static str| runs.iter().map(|run| ask!(sql, *run)).collect::<Vec<_>>();
+    for (shard, mut places) in of_shards {
+        places.sort_unstable();
+        let delete = |sql: &'static str| places.iter().map(|place| ask!(sql, *place)).collect::<Vec<_>>();
         let removed = c.execute(&delete(history::DELETE)).await?;
         gone += removed;
         last.push(ask!(shards::PRUNED, shard.0, removed));
-        last.extend(delete(run_terms::DELETE));
-        last.extend(delete(steps::DELETE));
+        for place in &places {
+            let run = ended_key::run(*place).0;
+            last.extend([ask!(run_terms::DELETE, run), ask!(steps::DELETE, run)]);
+        }
         if c.dialect() == Dialect::Mysql {
-            last.extend(delete(history::DELETE_KEYED));
-            last.extend(delete(history::DELETE_UNUSUAL));
+            last.extend(history::DELETE_FROM_SIDE_TABLES.into_iter().flat_map(delete));
+        }
+    }
+    Ok(gone)
+}
+
+/// Removes the rows that were found. Rows that changed since are left alone.
+async fn remove(c: &mut dyn Connection, expired: &Expired, now: Timestamp) -> Result<usize> {
+    // Last, because nodes that prune the same shard wait for each other there.
+    let (mut gone, mut last) = (0, Vec::new());
+    for level in &expired.history {
+        let removed = remove_runs(c, level, &mut last).await?;
+        gone += removed;
+        if removed < level.len() {
+            // Another node has locked the others and may fail, so their parents stay for now.
+            break;
         }
     }
     let Expired { uniques, skips, revisions, chunks, .. } = expired;

@@ -122,7 +122,7 @@ macro_rules! walk {
         concat!(
             "SELECT ",
             $key,
-            ", t.namespace, t.job, t.status, CASE WHEN $4 = 1 THEN t.body END FROM ",
+            ", t.namespace, t.job, t.status, t.parent, CASE WHEN $4 = 1 THEN t.body END FROM ",
             $source,
             " BETWEEN $1 AND $2 ORDER BY ",
             $order,
@@ -133,59 +133,85 @@ macro_rules! walk {
 
 pub(crate) mod runs {
     pub(crate) const GET: &str = "SELECT body FROM runs /*! FORCE INDEX (PRIMARY) */ WHERE {keys place int8}";
-    /// The newest live runs of a job. They have no index by job, so `$1` to `$2` is the range of its shard.
+    /// The newest live runs of a job, without children. They have no index by job, so `$1` to `$2` is the range of its
+    /// shard.
     pub(crate) const LAST_OF_JOB: &str = "SELECT body FROM runs /*! FORCE INDEX (PRIMARY) */ \
-         WHERE place BETWEEN $1 AND $2 AND job = $3 ORDER BY place DESC LIMIT $4";
+         WHERE place BETWEEN $1 AND $2 AND job = $3 AND parent IS NULL ORDER BY place DESC LIMIT $4";
     /// MySQL finds them by the index of (shard, wake_at), the others by the range of places.
     pub(crate) const LOAD: &str = include_str!("queries/runs_load.sql");
     pub(crate) const DUE: &str = include_str!("queries/runs_due.sql");
     /// Oldest first, newest first.
     pub(crate) const WALK: [&str; 2] =
         walk!("t.place", "runs AS t /*! FORCE INDEX (PRIMARY) */ WHERE t.place", "t.place");
+    /// The database passes over the children: a workflow may have many of them under way.
+    pub(crate) const WALK_WITHOUT_CHILDREN: [&str; 2] = walk!(
+        "t.place",
+        "runs AS t /*! FORCE INDEX (PRIMARY) */ WHERE t.parent IS NULL AND t.place",
+        "t.place"
+    );
+    pub(crate) const WALK_OF_PARENT: [&str; 2] = walk!(
+        "t.place",
+        "{mysql children AS k FORCE INDEX (children_of_parent) STRAIGHT_JOIN runs AS t ON t.place = k.place \
+         WHERE k.parent = $5 AND k.place else runs AS t WHERE t.parent = $5 AND t.place}",
+        "{mysql k.ended else t.place}"
+    );
     pub(crate) const WALK_OF_KEY: [&str; 2] = walk!(
         "t.place",
         "{mysql keyed AS k FORCE INDEX (keyed_key) STRAIGHT_JOIN runs AS t ON t.place = k.place \
          WHERE k.run_key = $5 AND k.place else runs AS t WHERE t.run_key = $5 AND t.place}",
-        "{mysql k.run else t.place}"
+        "{mysql k.ended else t.place}"
     );
 }
 
 pub(crate) mod history {
     pub(crate) const GET: &str = include_str!("queries/history_get.sql");
     pub(crate) const WALK: [&str; 2] =
-        walk!("t.id", "history AS t /*! FORCE INDEX (PRIMARY) */ WHERE t.id", "t.id");
+        walk!("t.place", "history AS t /*! FORCE INDEX (PRIMARY) */ WHERE t.place", "t.place");
     pub(crate) const WALK_OF_JOB: [&str; 2] = walk!(
-        "t.id",
-        "history AS t /*! FORCE INDEX (history_of_job) */ WHERE t.job = $5 AND t.{mysql place else id}",
-        "t.{mysql place else id}"
+        "t.place",
+        "history AS t /*! FORCE INDEX (history_of_job) */ WHERE t.job = $5 AND t.{mysql job_place else place}",
+        "t.{mysql job_place else place}"
     );
     pub(crate) const WALK_OF_KEY: [&str; 2] = walk!(
-        "t.id",
-        "{mysql keyed AS k FORCE INDEX (keyed_key) STRAIGHT_JOIN history AS t ON t.id = k.run \
-         WHERE k.run_key = $5 AND k.run else history AS t WHERE t.run_key = $5 AND t.id}",
-        "{mysql k.run else t.id}"
+        "t.place",
+        "{mysql keyed AS k FORCE INDEX (keyed_key) STRAIGHT_JOIN history AS t ON t.place = k.ended \
+         WHERE k.run_key = $5 AND k.ended else history AS t WHERE t.run_key = $5 AND t.place}",
+        "{mysql k.ended else t.place}"
     );
     pub(crate) const WALK_OF_STATUS: [&str; 2] = walk!(
-        "t.id",
-        "{mysql unusual AS u FORCE INDEX (unusual_status) STRAIGHT_JOIN history AS t ON t.id = u.run \
-         WHERE u.status = $5 AND u.run else history AS t WHERE t.status > 3 AND t.status = $5 AND t.id}",
-        "{mysql u.run else t.id}"
+        "t.place",
+        "{mysql unusual AS u FORCE INDEX (unusual_status) STRAIGHT_JOIN history AS t ON t.place = u.ended \
+         WHERE u.status = $5 AND u.ended else history AS t WHERE t.status > 3 AND t.status = $5 AND t.place}",
+        "{mysql u.ended else t.place}"
     );
+    pub(crate) const WALK_OF_PARENT: [&str; 2] = walk!(
+        "t.place",
+        "{mysql children AS k FORCE INDEX (children_of_parent) STRAIGHT_JOIN history AS t ON t.place = k.ended \
+         WHERE k.parent = $5 AND k.ended else history AS t WHERE t.parent = $5 AND t.place}",
+        "{mysql k.ended else t.place}"
+    );
+    /// Some children of an ended run.
+    pub(crate) const CHILDREN: &str = "{mysql SELECT ended FROM children else SELECT place FROM history} \
+         WHERE parent = $1 LIMIT $2";
     /// The next job that has history.
     pub(crate) const NEXT_JOB: &str = "SELECT job FROM history /*! FORCE INDEX (history_of_job) */ \
          WHERE job > $1 ORDER BY job LIMIT 1";
     /// PostgreSQL: the next jobs that have history, each found by one index lookup.
     pub(crate) const NEXT_JOBS: &str = include_str!("queries/history_next_jobs.sql");
     pub(crate) const KEEP: &str = "SELECT id, keep_runs, keep_days FROM jobs WHERE {keys id int8}";
-    /// The newest run of a job that is beyond the number of runs it keeps.
-    pub(crate) const BEYOND: &str = "SELECT id FROM history /*! FORCE INDEX (history_of_job) */ \
-         WHERE job = $1 ORDER BY {mysql place else id} DESC LIMIT 1 OFFSET $2";
+    /// The newest run of a job that is beyond the number of runs it keeps. Children do not count: their places are below 0.
+    pub(crate) const BEYOND: &str = "SELECT place FROM history /*! FORCE INDEX (history_of_job) */ \
+         WHERE job = $1 AND {mysql job_place else place} >= 0 ORDER BY {mysql job_place else place} DESC \
+         LIMIT 1 OFFSET $2";
     pub(crate) const EXPIRED_OF_JOB: &str = include_str!("queries/history_expired_of_job.sql");
     pub(crate) const EXPIRED_AD_HOC: &str = include_str!("queries/history_expired_ad_hoc.sql");
-    pub(crate) const DELETE: &str = "DELETE FROM history WHERE id = $1 SKIP LOCKED";
-    /// MySQL has tables of their own for runs with a key, and for runs that did not succeed.
-    pub(crate) const DELETE_KEYED: &str = "DELETE FROM keyed WHERE run = $1";
-    pub(crate) const DELETE_UNUSUAL: &str = "DELETE FROM unusual WHERE run = $1";
+    pub(crate) const DELETE: &str = "DELETE FROM history WHERE place = $1 SKIP LOCKED";
+    /// MySQL has tables of their own for runs with a key, for runs that did not succeed, and for children.
+    pub(crate) const DELETE_FROM_SIDE_TABLES: [&str; 3] = [
+        "DELETE FROM keyed WHERE ended = $1",
+        "DELETE FROM unusual WHERE ended = $1",
+        "DELETE FROM children WHERE ended = $1",
+    ];
 }
 
 pub(crate) mod dead_letters {

@@ -12,7 +12,7 @@ use super::connection::Connection;
 use super::decode;
 use super::queries::{history, jobs, revisions, runs};
 use crate::definitions::StepDefinitions;
-use crate::{Result, live_key, refusal};
+use crate::{Result, ended_key, live_key, refusal};
 
 /// A run, and whether it is a dead letter.
 pub(crate) type Found = (Arc<Run>, bool);
@@ -28,8 +28,10 @@ pub(crate) async fn runs_by_id(
     let mut found = live_runs(c, ids, shape).await?;
     if found.len() < ids.len() {
         let live: FxHashSet<RunId> = found.iter().map(|(run, _)| run.id).collect();
-        let ended: Vec<RunId> = ids.iter().copied().filter(|id| !live.contains(id)).collect();
-        found.extend(ended_runs(c, &ended, shape).await?);
+        let ended = ids.iter().filter(|id| !live.contains(id));
+        // An id does not say whether its run is a child.
+        let places = ended.flat_map(|id| [ended_key::whole(*id), ended_key::child(*id)]).collect::<Vec<_>>();
+        found.extend(ended_runs(c, &places, shape).await?);
     }
     Ok(found)
 }
@@ -45,10 +47,10 @@ pub(super) async fn live_runs(
 
 pub(super) async fn ended_runs(
     c: &mut dyn Connection,
-    ids: &[RunId],
+    places: &[i64],
     shape: fn(Arc<Run>) -> Arc<Run>,
 ) -> Result<Vec<Found>> {
-    let keys = ids.iter().map(|id| vec![id.0.into()]).collect();
+    let keys = places.iter().map(|place| vec![(*place).into()]).collect();
     c.by_keys(history::GET, keys, |row| Ok((shape(decode::run(row, 0)?), row.int_or_none(1)?.is_some())))
         .await
 }

@@ -10,7 +10,7 @@ use punctual_core::job::Job;
 use punctual_core::name::Name;
 
 use super::value::Value;
-use crate::{Result, codec, live_key};
+use crate::{Result, codec, ended_key, live_key};
 use rows::{ended_run, live_run, of_queue, of_step, of_term, step_key};
 pub(crate) use rows::{of_message, statistics_key};
 
@@ -93,14 +93,16 @@ static RUNS: Table = Table {
     key: 1,
     columns: columns![
         place int8, shard int2, wake_at int8, job int8, status int2, namespace text, run_key bytea,
-        body bytea
+        parent int8, body bytea
     ],
 };
 
 static HISTORY: Table = Table {
     name: "history",
     key: 1,
-    columns: columns![id int8, job int8, status int2, finished_at int8, namespace text, run_key bytea, body bytea],
+    columns: columns![
+        place int8, job int8, status int2, finished_at int8, namespace text, run_key bytea, parent int8, body bytea
+    ],
 };
 
 static DEAD_LETTERS: Table = Table {
@@ -228,10 +230,10 @@ pub(crate) static WRITES: [Write; 46] = [
     update(&REVISIONS, &[2, 3, 4]),
     insert(&REVISIONS),
     delete(&RUNS),
-    update(&RUNS, &[2, 4, 7]),
+    update(&RUNS, &[2, 4, 8]),
     insert(&RUNS),
     delete(&HISTORY),
-    update(&HISTORY, &[2, 3, 6]),
+    update(&HISTORY, &[2, 3, 7]),
     insert(&HISTORY),
     delete(&DEAD_LETTERS),
     update(&DEAD_LETTERS, &[1, 2, 3]),
@@ -298,7 +300,8 @@ fn deleted<'b>(shard: ShardId, key: &'b RowKey, values: &mut Values<'b>) -> Writ
         RowKey::DeletedJob(id) => put(values, DELETED_JOB, [id.0.into()]),
         RowKey::Revision(id, revision) => put(values, REVISION, [id.0.into(), (*revision).into()]),
         RowKey::Run(id) => put(values, DELETE_RUN, [live_key::of(*id).into()]),
-        RowKey::History(id) => put(values, DELETE_HISTORY, [id.0.into()]),
+        // Only pruning deletes the history of children.
+        RowKey::History(id) => put(values, DELETE_HISTORY, [ended_key::whole(*id).into()]),
         RowKey::DeadLetter(id) => put(values, DEAD_LETTER, [id.0.into()]),
         RowKey::Step(key) => put(values, STEP, step_key(key)),
         RowKey::Listener(number) => put(values, LISTENER, [shard.0.into(), (*number).into()]),

@@ -18,7 +18,7 @@ use super::queries::{history, runs};
 use super::value::{Row, Value};
 use super::{decode, records, search};
 use crate::listing::{Span, listed};
-use crate::{Result, RunFilter, codec, live_key};
+use crate::{Children, Result, RunFilter, codec, ended_key, live_key};
 
 /// Rows that the first step reads from one source beyond its limit, and the most that any step reads.
 const VISITS_MIN: usize = 64;
@@ -49,18 +49,33 @@ pub(super) struct Walk {
 #[derive(Debug, Clone, Copy)]
 struct Visit {
     id: i64,
-    is_live: bool,
+    /// The key of its row in the history. `None` means that it is live.
+    ended: Option<i64>,
     status: i64,
 }
 
 /// An index or table with runs in id order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
-    History,
-    HistoryOfJob(JobId),
-    HistoryOfKey,
-    HistoryOfStatus(Status),
+    Ended(Index, Range),
     Live(ShardId),
+}
+
+/// An index of the history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Index {
+    All,
+    OfJob(JobId),
+    OfKey,
+    OfStatus(Status),
+    OfParent(RunId),
+}
+
+/// Which range of an index, see [`ended_key`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Range {
+    Whole,
+    Children,
 }
 
 /// What a step has read of a source.
@@ -96,14 +111,10 @@ impl Walk {
         let wanted = self.limit - self.runs.len();
         let (mut ids, covered) = self.visit(c, span, wanted).await?;
         ids.truncate(wanted);
-        let of = |live: bool| {
-            ids.iter()
-                .filter(move |visit| visit.is_live == live)
-                .map(|visit| RunId(visit.id))
-                .collect::<Vec<_>>()
-        };
-        let mut found = records::live_runs(c, &of(true), listed).await?;
-        found.extend(records::ended_runs(c, &of(false), listed).await?);
+        let live = ids.iter().filter(|visit| visit.ended.is_none()).map(|visit| RunId(visit.id));
+        let mut found = records::live_runs(c, &live.collect::<Vec<_>>(), listed).await?;
+        let ended: Vec<i64> = ids.iter().filter_map(|visit| visit.ended).collect();
+        found.extend(records::ended_runs(c, &ended, listed).await?);
         self.sort_by(&mut found, |(run, _)| run.id.0);
         self.runs.extend(found.into_iter().map(|(run, _)| run));
         self.span = if self.runs.len() < self.limit { self.beyond(span, covered) } else { None };
@@ -133,13 +144,16 @@ impl Walk {
         // Which of the rows a search matches is known only after the step.
         let enough = if self.filter.search.is_some() { usize::MAX } else { wanted };
         c.query(&asks, &mut |index, row| {
-            let is_live = matches!(self.sources[index], Source::Live(_));
-            let id = if is_live { live_key::run(row.int(0)?).0 } else { row.int(0)? };
+            let place = row.int(0)?;
+            let (id, ended) = match self.sources[index] {
+                Source::Live(_) => (live_key::run(place).0, None),
+                Source::Ended(..) => (ended_key::run(place).0, Some(place)),
+            };
             let visited = &mut visited[index];
             visited.last = id;
             visited.rows += 1;
             if self.takes(row)? {
-                visits.push(Visit { id, is_live, status: row.int(3)? });
+                visits.push(Visit { id, ended, status: row.int(3)? });
                 visited.matches += 1;
             }
             Ok(visited.matches < enough)
@@ -171,26 +185,41 @@ impl Walk {
     fn ask(&self, source: Source, span: Span) -> Ask<'_> {
         let key = self.filter.key.as_deref().map(str::as_bytes);
         let (both, of): ([&'static str; 2], Option<Value<'_>>) = match source {
-            Source::History => (history::WALK, None),
-            Source::HistoryOfJob(job) => (history::WALK_OF_JOB, Some(job.0.into())),
-            Source::HistoryOfKey => (history::WALK_OF_KEY, Some(key.into())),
-            Source::HistoryOfStatus(status) => {
-                (history::WALK_OF_STATUS, Some(codec::status_number(status).into()))
-            }
-            Source::Live(_) if key.is_some() => (runs::WALK_OF_KEY, Some(key.into())),
-            Source::Live(_) => (runs::WALK, None),
+            Source::Ended(index, _) => match index {
+                Index::All => (history::WALK, None),
+                Index::OfJob(job) => (history::WALK_OF_JOB, Some(job.0.into())),
+                Index::OfKey => (history::WALK_OF_KEY, Some(key.into())),
+                Index::OfStatus(status) => {
+                    (history::WALK_OF_STATUS, Some(codec::status_number(status).into()))
+                }
+                Index::OfParent(run) => (history::WALK_OF_PARENT, Some(run.0.into())),
+            },
+            Source::Live(_) => match self.filter.children {
+                Children::Of(run) => (runs::WALK_OF_PARENT, Some(run.0.into())),
+                _ if key.is_some() => (runs::WALK_OF_KEY, Some(key.into())),
+                Children::LeftOut => (runs::WALK_WITHOUT_CHILDREN, None),
+                Children::Included => (runs::WALK, None),
+            },
         };
         let (first, last) = match source {
             Source::Live(shard) => {
                 (live_key::through(shard, span.first - 1) + 1, live_key::through(shard, span.last))
             }
-            _ => (span.first, span.last),
+            Source::Ended(_, Range::Whole) => (span.first, span.last),
+            Source::Ended(_, Range::Children) => {
+                (ended_key::child(RunId(span.first)), ended_key::child(RunId(span.last)))
+            }
         };
         let sql = both[usize::from(!self.filter.oldest_first)];
-        // The trigger of a run is only in its body.
-        let mut ask = ask!(sql, first, last, self.visits_in(source), !self.filter.triggers.is_empty());
+        let mut ask = ask!(sql, first, last, self.visits_in(source), self.reads_bodies());
         ask.values.extend(of);
         ask
+    }
+
+    /// The trigger of a run is only in its body, and so is its key if it was not found by that.
+    fn reads_bodies(&self) -> bool {
+        let is_of_parent = matches!(self.filter.children, Children::Of(_));
+        !self.filter.triggers.is_empty() || (is_of_parent && self.filter.key.is_some())
     }
 
     fn visits_in(&self, source: Source) -> usize {
@@ -215,7 +244,10 @@ impl Walk {
         {
             return Ok(false);
         }
-        Ok(self.filter.triggers.is_empty() || self.filter.takes(&*decode::run(row, 4)?))
+        if !self.filter.children.takes(row.int_or_none(4)?.map(RunId)) {
+            return Ok(false);
+        }
+        Ok(!self.reads_bodies() || self.filter.takes(&*decode::run(row, 5)?))
     }
 
     /// The part of the range that every source was read through.
@@ -244,17 +276,27 @@ impl Walk {
 /// The smallest set of sources that contains the wanted runs.
 fn sources(filter: &RunFilter, wanted: &[Status], shards: u16) -> Vec<Source> {
     let ended: Vec<Status> = wanted.iter().copied().filter(|status| status.is_terminal()).collect();
-    let mut sources = match filter.jobs.as_slice() {
+    let indexes = match (filter.children, filter.jobs.as_slice()) {
         _ if ended.is_empty() => Vec::new(),
-        _ if filter.key.is_some() => vec![Source::HistoryOfKey],
-        [] if ended.contains(&Status::Succeeded) => vec![Source::History],
-        [] => ended.into_iter().map(Source::HistoryOfStatus).collect(),
-        jobs => jobs.iter().copied().map(Source::HistoryOfJob).collect(),
+        (Children::Of(run), _) => vec![Index::OfParent(run)],
+        _ if filter.key.is_some() => vec![Index::OfKey],
+        (_, []) if ended.contains(&Status::Succeeded) => vec![Index::All],
+        (_, []) => ended.into_iter().map(Index::OfStatus).collect(),
+        (_, jobs) => jobs.iter().copied().map(Index::OfJob).collect(),
     };
+    let ranges: &[Range] = match filter.children {
+        Children::Included => &[Range::Whole, Range::Children],
+        Children::LeftOut => &[Range::Whole],
+        Children::Of(_) => &[Range::Children],
+    };
+    let in_ranges = |index| ranges.iter().map(move |range| Source::Ended(index, *range));
+    let mut sources: Vec<Source> = indexes.into_iter().flat_map(in_ranges).collect();
     if wanted.iter().any(|status| !status.is_terminal()) {
-        let shards: BTreeSet<u16> = match filter.jobs.as_slice() {
-            [] => (0..shards).collect(),
-            jobs => jobs.iter().map(|job| job.shard().0).collect(),
+        let shards: BTreeSet<u16> = match (filter.children, filter.jobs.as_slice()) {
+            // A run and its children are in one shard.
+            (Children::Of(run), _) => BTreeSet::from([run.shard().0]),
+            (_, []) => (0..shards).collect(),
+            (_, jobs) => jobs.iter().map(|job| job.shard().0).collect(),
         };
         sources.extend(shards.into_iter().map(|shard| Source::Live(ShardId(shard))));
     }
@@ -272,16 +314,25 @@ mod tests {
     #[test]
     fn a_walk_looks_only_where_the_wanted_runs_can_lie() {
         let job = JobId(0);
-        let sources = |job: Option<JobId>, wanted: &[Status], shards| {
-            sources(&RunFilter { jobs: job.into_iter().collect(), ..RunFilter::default() }, wanted, shards)
-        };
-        assert_eq!(sources(None, &[Status::Failed], 64), [Source::HistoryOfStatus(Status::Failed)]);
-        assert_eq!(sources(Some(job), &[Status::Failed, Status::Skipped], 64), [Source::HistoryOfJob(job)]);
-        assert_eq!(sources(Some(job), &[Status::Running], 64), [Source::Live(ShardId(0))]);
-        assert_eq!(sources(None, &[Status::Running], 64).len(), 64);
-        assert_eq!(sources(None, &Status::ALL, 64).len(), 65);
-        assert_eq!(sources(None, &[Status::Failed, Status::Succeeded], 64), [Source::History]);
-        let keyed = RunFilter { key: Some("k".into()), jobs: vec![job], ..RunFilter::default() };
-        assert_eq!(super::sources(&keyed, &[Status::Failed], 64), [Source::HistoryOfKey]);
+        let listed = RunFilter { children: Children::LeftOut, ..RunFilter::default() };
+        let of_job = RunFilter { jobs: vec![job], ..listed.clone() };
+        let whole = |index| [Source::Ended(index, Range::Whole)];
+        assert_eq!(sources(&listed, &[Status::Failed], 64), whole(Index::OfStatus(Status::Failed)));
+        assert_eq!(sources(&of_job, &[Status::Failed, Status::Skipped], 64), whole(Index::OfJob(job)));
+        assert_eq!(sources(&of_job, &[Status::Running], 64), [Source::Live(ShardId(0))]);
+        assert_eq!(sources(&listed, &[Status::Running], 64).len(), 64);
+        assert_eq!(sources(&listed, &Status::ALL, 64).len(), 65);
+        assert_eq!(sources(&listed, &[Status::Failed, Status::Succeeded], 64), whole(Index::All));
+        let keyed = RunFilter { key: Some("k".into()), ..of_job };
+        assert_eq!(sources(&keyed, &[Status::Failed], 64), whole(Index::OfKey));
+    }
+
+    #[test]
+    fn a_walk_over_children_looks_into_their_range() {
+        let parent = RunId(7 << 12);
+        let of = RunFilter { children: Children::Of(parent), ..RunFilter::default() };
+        let children = Source::Ended(Index::OfParent(parent), Range::Children);
+        assert_eq!(sources(&of, &Status::ALL, 64), [children, Source::Live(ShardId(7))]);
+        assert_eq!(sources(&RunFilter::default(), &Status::ALL, 64).len(), 66);
     }
 }

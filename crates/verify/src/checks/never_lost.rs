@@ -236,7 +236,8 @@ fn kept_since(
     runs: &[&RunRecord],
     (newest, ad_hoc_kept): (Timestamp, Duration),
 ) -> Option<Timestamp> {
-    // Runs are ordered by id, oldest first.
+    // Child runs do not count, and go with their parent. Runs are ordered by id, oldest first.
+    let runs: Vec<&RunRecord> = runs.iter().copied().filter(|run| run.parent.is_none()).collect();
     let oldest =
         |runs: &[&RunRecord]| runs.iter().filter(|run| run.lane == Lane::Schedule).map(|run| run.due).min();
     let by_age =
@@ -249,7 +250,7 @@ fn kept_since(
         [by_age(end, DAY * keep.days), gone.and_then(|gone| oldest(&then[gone..]))]
     });
     let after_deletion = (job.state == State::Deleted)
-        .then(|| [by_age(newest, ad_hoc_kept), Some(oldest(runs).unwrap_or(Timestamp::MAX))]);
+        .then(|| [by_age(newest, ad_hoc_kept), Some(oldest(&runs).unwrap_or(Timestamp::MAX))]);
     kept.chain(after_deletion.into_iter().flatten()).flatten().max()
 }
 

@@ -46,6 +46,7 @@ export const workflow = {
   map: 'For each of',
   parallel: (n: number) => `${num(n)} at the same time`,
   mapped: 'Items',
+  itemRuns: 'Runs of the items',
   decidedAt: 'Decided',
   startedAt: 'Started',
   endedAt: 'Ended',

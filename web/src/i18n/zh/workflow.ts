@@ -47,6 +47,7 @@ export const workflow = {
   map: '逐项执行',
   parallel: (n: number) => `最多同时 ${num(n)} 项`,
   mapped: '执行项',
+  itemRuns: '各项的运行',
   decidedAt: '决定时间',
   startedAt: '开始时间',
   endedAt: '结束时间',

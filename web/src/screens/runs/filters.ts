@@ -45,6 +45,10 @@ export interface RunFilter {
   until: string | null;
   key: string;
   search: string;
+  /** Only the child runs of this run. Empty means any run. */
+  parent: string;
+  /** Also child runs: parts of split runs and steps of workflows. */
+  children: boolean;
 }
 
 /** Unknown words in the address are left out. */
@@ -60,6 +64,8 @@ export function fromAddress(query: URLSearchParams): RunFilter {
     until: instant(query.get('until')),
     key: query.get('key') ?? '',
     search: query.get('search') ?? '',
+    parent: /^\d{1,19}$/.exec(query.get('parent') ?? '')?.[0] ?? '',
+    children: query.get('children') === 'true',
   };
 }
 
@@ -73,6 +79,8 @@ export function toAddress(filter: RunFilter): Query {
     until: filter.until,
     key: filter.key,
     search: filter.search,
+    parent: filter.parent,
+    children: filter.children || null,
   };
 }
 
@@ -85,6 +93,8 @@ export const NO_FILTER: Query = {
   until: null,
   key: null,
   search: null,
+  parent: null,
+  children: null,
 };
 
 export function isFiltered(filter: RunFilter): boolean {
@@ -124,6 +134,8 @@ export function toRequest(filter: RunFilter, now: number): Query {
     ...times(filter, now),
     key: filter.key,
     search: searchFault(search) ? null : search,
+    parent: filter.parent,
+    children: filter.children || null,
   };
 }
 
@@ -140,7 +152,7 @@ export function statesFor(action: ActOnRuns['action'], states: RunState[]): RunS
 
 /**
  * The filter of a bulk action. It ends at `now`, so that a run made after the preview is never hit.
- * Null: the server cannot select exactly these runs (trigger and key), or none of them can be changed.
+ * Null: the server cannot select exactly these runs (trigger, key and child runs), or none of them can be changed.
  */
 export function toAction(
   action: ActOnRuns['action'],
@@ -148,8 +160,8 @@ export function toAction(
   now: number,
 ): NonNullable<ActOnRuns['filter']> | null {
   const state = statesFor(action, filter.states);
-  if (filter.triggers.length > 0 || filter.key || searchFault(filter.search) || state.length === 0)
-    return null;
+  const isBeyond = filter.triggers.length > 0 || filter.key || filter.parent || filter.children;
+  if (isBeyond || searchFault(filter.search) || state.length === 0) return null;
   const { since, until } = times(filter, now);
   return {
     ...(filter.jobs.length > 0 ? { job: filter.jobs } : {}),

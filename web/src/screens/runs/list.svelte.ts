@@ -142,7 +142,10 @@ export class RunList {
 
   async #refresh(ids: Set<string>): Promise<void> {
     if (!this.ready) return;
+    // The children of a run come oldest first, so new ones may be on any page.
+    if (this.#filter.parent && this.rows.length <= PAGE) return this.reload();
     try {
+      if (this.#filter.parent) return await this.#singles([...ids]);
       const page = await this.#read(NEWEST, null, this.#countIsDue());
       const known = new Set(page.items.map((run) => run.id));
       const made = merge(this.rows, page.items, same);

@@ -25,9 +25,11 @@ export function runningRuns(): Running {
         });
         const pages = await Promise.all(
           items.slice(0, NAMESPACES_MAX).map(({ name }) =>
-            api.get<Page<Run>>(url(inNs(name, 'runs'), { state: 'running', limit: LIMIT }), undefined, {
-              signal,
-            }),
+            api.get<Page<Run>>(
+              url(inNs(name, 'runs'), { state: 'running', children: true, limit: LIMIT }),
+              undefined,
+              { signal },
+            ),
           ),
         );
         state.runs = pages.flatMap((page) => page.items);

@@ -37,8 +37,12 @@ pub(super) async fn look(session: &Session, lock: &Lock) -> Vec<Check> {
     if let Ok(workers) = client.workers().await {
         checks.push(slots(&workers.items));
     }
-    let ready =
-        RunQuery { state: Some(Status::Ready.to_string()), limit: Some(PAGE_MAX), ..RunQuery::default() };
+    let ready = RunQuery {
+        state: Some(Status::Ready.to_string()),
+        children: Some(true),
+        limit: Some(PAGE_MAX),
+        ..RunQuery::default()
+    };
     if let Ok(runs) = client.runs(&session.namespace, &ready).await {
         checks.push(waiting(&runs.items));
     }

@@ -28,6 +28,7 @@ pub(super) fn runs() -> Vec<Operation> {
             .query_of::<Instant>("until")
             .query("attempts", &json!({ "type": "boolean" }))
             .query_of::<schema::Id>("parent")
+            .query("children", &json!({ "type": "boolean", "description": "Also list the parts of split runs and the steps of workflows." }))
             .query("count", &json!({ "type": "boolean" }))
             .answers::<RunPage>(200, "A page")
             .refuses(&[Code::NoSuchJob, Code::NoSuchRun]),

@@ -75,37 +75,48 @@ CREATE TABLE IF NOT EXISTS runs (
     status    TINYINT      NOT NULL,
     namespace VARCHAR(128) NOT NULL,
     run_key   VARBINARY(1024),
+    parent    BIGINT,
     body      LONGBLOB     NOT NULL,
     KEY runs_due (shard, wake_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- Runs that have ended. `place` is the id of a run of a job, and the end of an ad-hoc run: one index has the runs of a job
--- in the order of their ids, and the ad-hoc runs in the order in which they expire.
+-- Runs that have ended. `place` is the id, and for a child run the id with the sign bit set: in every index, the runs that
+-- lists show are one range, and the children another. `job_place` is the place of a run of a job, and the end of an
+-- ad-hoc run: one index has the runs of a job in the order of their places, and the ad-hoc runs in the order in which they
+-- expire.
 CREATE TABLE IF NOT EXISTS history (
-    id          BIGINT       NOT NULL PRIMARY KEY,
+    place       BIGINT       NOT NULL PRIMARY KEY,
     job         BIGINT,
-    place       BIGINT       GENERATED ALWAYS AS (IF(job IS NULL, finished_at, id)) STORED,
+    job_place   BIGINT       GENERATED ALWAYS AS (IF(job IS NULL AND parent IS NULL, finished_at, place)) STORED,
     status      TINYINT      NOT NULL,
     finished_at BIGINT       NOT NULL,
     namespace   VARCHAR(128) NOT NULL,
     run_key     VARBINARY(1024),
+    parent      BIGINT,
     body        LONGBLOB     NOT NULL,
-    KEY history_of_job (job, place)
+    KEY history_of_job (job, job_place)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- MySQL has no partial indexes: an index has an entry for every row. So runs that did not succeed, and runs with a key,
--- live or ended, have tables of their own.
+-- MySQL has no partial indexes: an index has an entry for every row. So runs that did not succeed, and runs with a key or a
+-- parent, live or ended, have tables of their own. `ended` is the place in `history`, `place` the one in `runs`.
 CREATE TABLE IF NOT EXISTS unusual (
-    run    BIGINT  NOT NULL PRIMARY KEY,
+    ended  BIGINT  NOT NULL PRIMARY KEY,
     status TINYINT NOT NULL,
-    KEY unusual_status (status, run)
+    KEY unusual_status (status, ended)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 CREATE TABLE IF NOT EXISTS keyed (
-    run     BIGINT          NOT NULL PRIMARY KEY,
+    ended   BIGINT          NOT NULL PRIMARY KEY,
     place   BIGINT          NOT NULL,
     run_key VARBINARY(1024) NOT NULL,
-    KEY keyed_key (run_key, run)
+    KEY keyed_key (run_key, ended)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE IF NOT EXISTS children (
+    ended  BIGINT NOT NULL PRIMARY KEY,
+    place  BIGINT NOT NULL,
+    parent BIGINT NOT NULL,
+    KEY children_of_parent (parent, ended)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 CREATE TABLE IF NOT EXISTS dead_letters (

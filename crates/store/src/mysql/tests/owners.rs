@@ -152,7 +152,7 @@ async fn a_commit_does_not_wait_for_the_rows_of_another() {
     leader.insert(&store, runs.iter().map(run_row)).await.unwrap();
     let mut other = store.commits[0].take().await.unwrap();
     other.step("START TRANSACTION").await.unwrap();
-    for table in ["runs (place, shard, status", "history (id, status, finished_at"] {
+    for table in ["runs (place, shard, status", "history (place, status, finished_at"] {
         let values = if table.starts_with("runs") { "1, 0, 1" } else { "1, 3, 1" };
         let insert = format!("INSERT INTO {table}, namespace, body) VALUES ({values}, 'a', '')");
         other.step(&insert).await.unwrap();

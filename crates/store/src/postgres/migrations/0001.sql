@@ -71,28 +71,33 @@ CREATE TABLE runs (
     job       int8,
     shard     int2 NOT NULL,
     status    int2 NOT NULL,
+    parent    int8,
     namespace text COLLATE "C" NOT NULL,
     run_key   bytea,
     body      bytea NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 5000);
 CREATE INDEX runs_due ON runs (shard, wake_at, place) WHERE wake_at IS NOT NULL;
 CREATE INDEX runs_key ON runs (run_key, place) WHERE run_key IS NOT NULL;
+CREATE INDEX runs_of_parent ON runs (parent, place) WHERE parent IS NOT NULL;
 
--- Runs that have ended. A row is in one of the first two indexes, in the third only if it did not succeed, and in the
--- last only if it had a key.
+-- Runs that have ended. `place` is the id, and for a child run the id with the sign bit set: in every index, the runs that
+-- lists show are one range, and the children another. A row is in one of the first two indexes, in the third only if it
+-- did not succeed, in the fourth only if it had a key, and in the last only if it has a parent.
 CREATE TABLE history (
-    id          int8 PRIMARY KEY,
+    place       int8 PRIMARY KEY,
     job         int8,
     finished_at int8 NOT NULL,
+    parent      int8,
     status      int2 NOT NULL,
     namespace   text COLLATE "C" NOT NULL,
     run_key     bytea,
     body        bytea NOT NULL
 );
-CREATE INDEX history_of_job ON history (job, id) WHERE job IS NOT NULL;
-CREATE INDEX history_ad_hoc ON history (finished_at) WHERE job IS NULL;
-CREATE INDEX history_unusual ON history (status, id) WHERE status > 3;
-CREATE INDEX history_key ON history (run_key, id) WHERE run_key IS NOT NULL;
+CREATE INDEX history_of_job ON history (job, place) WHERE job IS NOT NULL;
+CREATE INDEX history_ad_hoc ON history (finished_at) WHERE job IS NULL AND parent IS NULL;
+CREATE INDEX history_unusual ON history (status, place) WHERE status > 3;
+CREATE INDEX history_key ON history (run_key, place) WHERE run_key IS NOT NULL;
+CREATE INDEX history_of_parent ON history (parent, place) WHERE parent IS NOT NULL;
 
 CREATE TABLE dead_letters (
     run       int8 PRIMARY KEY,

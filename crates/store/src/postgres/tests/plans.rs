@@ -11,7 +11,7 @@ use crate::sql::queries::{
 };
 
 /// Those that would hurt most: everything a leader sends, and every page of a listing.
-const HOT: [&str; 49] = [
+const HOT: [&str; 53] = [
     skips::NEWEST_FIRST,
     deleted_jobs::NAMED,
     jobs::OUTDATED,
@@ -33,6 +33,10 @@ const HOT: [&str; 49] = [
     history::EXPIRED_OF_JOB,
     runs::WALK[1],
     runs::WALK_OF_KEY[1],
+    runs::WALK_WITHOUT_CHILDREN[1],
+    runs::WALK_OF_PARENT[0],
+    history::WALK_OF_PARENT[0],
+    history::CHILDREN,
     chunks::LIST,
     chunks::NEXT_RUNS,
     chunks::OF_RUN,

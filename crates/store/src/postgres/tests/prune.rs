@@ -18,7 +18,7 @@ async fn pruning_leaves_out_rows_that_another_transaction_has_locked() {
     let ended = [0, 1].map(|_| succeeded(&leader.ad_hoc(at(0)), then));
     leader.insert(&store, ended.iter().map(history_row)).await.unwrap();
     let holder = stranger(&address, "holder").await;
-    let lock = format!("BEGIN; SELECT 1 FROM punctual.history WHERE id = {} FOR UPDATE", ended[0].id.0);
+    let lock = format!("BEGIN; SELECT 1 FROM punctual.history WHERE place = {} FOR UPDATE", ended[0].id.0);
     holder.batch_execute(&lock).await.unwrap();
     let policy = PrunePolicy { now: NOW, ad_hoc_kept: DAY };
     let pruned = tokio::time::timeout(NOT_HELD_UP, store.prune(&policy, 100)).await;

@@ -11,7 +11,7 @@ use punctual_core::statistics::{Bucket, StatisticsKey};
 use punctual_core::workflow::{StepKey, StepRecord};
 
 use crate::sql::value::Value;
-use crate::{Result, codec, live_key};
+use crate::{Result, codec, ended_key, live_key};
 
 /// The columns of the primary key.
 pub(crate) fn statistics_key(key: &StatisticsKey) -> [Value<'_>; 6] {
@@ -40,7 +40,7 @@ pub(super) fn of_term(term: &RunTerm) -> [Value<'_>; 3] {
     [term.namespace.as_str().into(), term.term.as_bytes().into(), term.run.0.into()]
 }
 
-pub(super) fn live_run(run: &Run) -> Result<[Value<'_>; 8]> {
+pub(super) fn live_run(run: &Run) -> Result<[Value<'_>; 9]> {
     Ok([
         live_key::of(run.id).into(),
         run.shard().0.into(),
@@ -53,12 +53,13 @@ pub(super) fn live_run(run: &Run) -> Result<[Value<'_>; 8]> {
     ])
 }
 
-pub(super) fn ended_run(run: &Run) -> Result<[Value<'_>; 7]> {
+pub(super) fn ended_run(run: &Run) -> Result<[Value<'_>; 8]> {
     Ok([
-        run.id.0.into(),
+        ended_key::of(run).into(),
         run.job().map(|job| job.0).into(),
         codec::status_number(run.status()).into(),
         run.finished_at.unwrap_or(run.created_at).into(),
+        run.parent().map(|parent| parent.0).into(),
         run.namespace.as_str().into(),
         run.key.as_deref().map(str::as_bytes).into(),
         body(run)?,
@@ -71,6 +72,7 @@ const BODY_BYTES: usize = 256;
 const HEAD_BYTES: usize = 32;
 
 fn body(run: &Run) -> Result<Value<'static>> {
+        run.parent().map(|parent| parent.0).into(),
     let mut body = Vec::with_capacity(BODY_BYTES);
     codec::write_run(run, &mut body)?;
     Ok(body.into())

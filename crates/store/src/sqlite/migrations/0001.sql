@@ -73,26 +73,31 @@ CREATE TABLE runs (
     status    INTEGER NOT NULL,
     namespace TEXT    NOT NULL,
     run_key   BLOB,
+    parent    INTEGER,
     body      BLOB    NOT NULL
 ) STRICT;
 CREATE INDEX runs_due ON runs (shard, wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX runs_key ON runs (run_key) WHERE run_key IS NOT NULL;
+CREATE INDEX runs_of_parent ON runs (parent) WHERE parent IS NOT NULL;
 
--- Runs that have ended. A row is in one of the first two indexes, in the third only if it did not succeed, and in the
--- last only if it has a key.
+-- Runs that have ended. `place` is the id, and for a child run the id with the sign bit set: in every index, the runs that
+-- lists show are one range, and the children another. A row is in one of the first two indexes, in the third only if it
+-- did not succeed, in the fourth only if it has a key, and in the last only if it has a parent.
 CREATE TABLE history (
-    id          INTEGER PRIMARY KEY,
+    place       INTEGER PRIMARY KEY,
     job         INTEGER,
     status      INTEGER NOT NULL,
     finished_at INTEGER NOT NULL,
     namespace   TEXT    NOT NULL,
     run_key     BLOB,
+    parent      INTEGER,
     body        BLOB    NOT NULL
 ) STRICT;
 CREATE INDEX history_of_job ON history (job) WHERE job IS NOT NULL;
-CREATE INDEX history_ad_hoc ON history (finished_at) WHERE job IS NULL;
+CREATE INDEX history_ad_hoc ON history (finished_at) WHERE job IS NULL AND parent IS NULL;
 CREATE INDEX history_unusual ON history (status) WHERE status > 3;
 CREATE INDEX history_key ON history (run_key) WHERE run_key IS NOT NULL;
+CREATE INDEX history_of_parent ON history (parent) WHERE parent IS NOT NULL;
 
 CREATE TABLE dead_letters (
     run       INTEGER PRIMARY KEY,

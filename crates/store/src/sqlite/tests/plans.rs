@@ -93,6 +93,16 @@ fn runs_are_found_by_key() {
     for sql in history::WALK_OF_KEY {
         check(sql, "INDEX history_key (run_key=? AND rowid>? AND rowid<?)");
     }
+    for sql in runs::WALK_WITHOUT_CHILDREN {
+        check(sql, "INTEGER PRIMARY KEY");
+    }
+    for sql in runs::WALK_OF_PARENT {
+        check(sql, "INDEX runs_of_parent (parent=? AND rowid>? AND rowid<?)");
+    }
+    for sql in history::WALK_OF_PARENT {
+        check(sql, "INDEX history_of_parent (parent=? AND rowid>? AND rowid<?)");
+    }
+    check(runs::LAST_OF_JOB, "INTEGER PRIMARY KEY");
     for sql in runs::WALK_OF_KEY {
         check(sql, "INDEX runs_key (run_key=? AND rowid>? AND rowid<?)");
     }
@@ -149,8 +159,9 @@ fn calendars_are_found_by_name() {
 #[test]
 fn expired_rows_are_found_without_reading_the_others() {
     check(history::NEXT_JOB, "INDEX history_of_job (job>?)");
-    check(history::BEYOND, "INDEX history_of_job (job=?)");
-    check(history::EXPIRED_OF_JOB, "INDEX history_of_job (job=? AND rowid<?)");
+    check(history::BEYOND, "INDEX history_of_job (job=? AND rowid>?)");
+    check(history::EXPIRED_OF_JOB, "INDEX history_of_job (job=? AND rowid>? AND rowid<?)");
+    check(history::CHILDREN, "INDEX history_of_parent (parent=?)");
     check(history::EXPIRED_AD_HOC, "INDEX history_ad_hoc (finished_at<?)");
     check(uniques::EXPIRED, "INDEX uniques_expiry (expires_at<?)");
     check(skips::EXPIRED, "INDEX skips_by_time (made_at<?)");
