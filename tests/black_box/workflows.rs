@@ -181,7 +181,9 @@ fn a_release_waits_for_its_approval_and_says_who_gave_it() {
         found.unwrap_or_else(|| panic!("no step {step} in {graph:#}"))
     };
     wait::until_so("the review waits", SOON, || state("release/review")["state"] == "active");
+    let told = node.cli(["run", "approvals"]).ok();
     let inner = state("release")["run"].as_str().expect("a sub-workflow has a run").to_owned();
+    assert!(told.contains(&inner) && told.contains("review") && told.contains("flow"), "{told}");
     let listed = |options: &[&str]| node.cli([&["run", "list", "--job", "flow"], options].concat()).ok();
     assert!(listed(&[]).contains(&run) && !listed(&[]).contains(&inner), "a list leaves steps out");
     assert!(listed(&["--children"]).contains(&inner));
@@ -199,6 +201,7 @@ fn a_release_waits_for_its_approval_and_says_who_gave_it() {
         (&review["reason"], &review["by_hand"]["comment"]),
         (&json!("approved"), &json!("checked with the bank"))
     );
+    assert!(!node.cli(["run", "approvals"]).ok().contains(&inner));
     assert_eq!(act("steps/release%2Freview/reject").status, 409);
     act("pause").ok();
     assert_eq!(graph()["paused"]["comment"], "checked with the bank");

@@ -5,7 +5,8 @@ use punctual_core::ids::RunId;
 use punctual_core::name::{Name, Namespace};
 use punctual_wire::Text;
 use punctual_wire::rest::{
-    Again, Cancel, Comment, DeadLetter, Decide, Decisions, Graph, Move, Page, Progress, Run, Submit, Why,
+    Again, Approval, Cancel, Comment, DeadLetter, Decide, Decisions, Graph, Move, Page, Progress, Run,
+    Submit, Why,
 };
 use reqwest::Method;
 use serde::Serialize;
@@ -30,9 +31,9 @@ pub struct RunQuery {
     pub attempts: Option<bool>,
     /// Only the child runs of this run, oldest first.
     pub parent: Option<Text<RunId>>,
-}
     /// Also list child runs: parts of split runs and steps of workflows.
     pub children: Option<bool>,
+}
 
 /// Which dead letters a listing shows, oldest first.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -72,6 +73,17 @@ impl Client {
     /// A page of the steps of a workflow, and what became of each.
     pub async fn run_graph(&self, namespace: &Namespace, run: RunId, after: Option<&str>) -> Result<Graph> {
         let request = self.in_namespace(Method::GET, namespace, &format!("/runs/{run}/graph"));
+        self.get(request.query(&after.map(|after| [("after", after)]))).await
+    }
+
+    /// The steps that wait for an approval.
+    pub async fn approvals(
+        &self,
+        namespace: &Namespace,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page<Approval>> {
+        let request = self.in_namespace(Method::GET, namespace, "/approvals").query(&[("limit", limit)]);
         self.get(request.query(&after.map(|after| [("after", after)]))).await
     }
 

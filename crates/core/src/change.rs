@@ -18,7 +18,7 @@ use crate::run::Run;
 use crate::search::RunTerm;
 use crate::statistics::{RecentCounts, Statistics, StatisticsKey};
 use crate::topic::ListenerRecord;
-use crate::workflow::{StepKey, StepRecord};
+use crate::workflow::{Approval, ApprovalKey, StepKey, StepRecord};
 
 /// The primary key of a row, in the order in which a batch is written.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,6 +34,7 @@ pub enum RowKey {
     Step(StepKey),
     /// The number of the listener.
     Listener(i64),
+    Approval(Arc<ApprovalKey>),
     Unique(Arc<str>),
     /// The job, the revision and the first due time.
     Skip(JobId, u32, Timestamp),
@@ -56,6 +57,7 @@ pub enum Row {
     DeadLetter(DeadLetter),
     Step(Arc<StepRecord>),
     Listener(Arc<ListenerRecord>),
+    Approval(Approval),
     Unique(UniqueKey),
     Skip(Skip),
     Statistics(Arc<Statistics>),
@@ -214,6 +216,7 @@ impl Row {
             Row::DeadLetter(letter) => RowKey::DeadLetter(letter.run),
             Row::Step(step) => RowKey::Step(step.key),
             Row::Listener(listener) => RowKey::Listener(listener.number),
+            Row::Approval(approval) => RowKey::Approval(Arc::clone(&approval.key)),
             Row::Unique(unique) => RowKey::Unique(Arc::clone(&unique.key)),
             Row::Skip(skip) => RowKey::Skip(skip.job, skip.revision, skip.from),
             Row::Statistics(row) => RowKey::Statistics(Arc::clone(&row.key)),

@@ -94,6 +94,8 @@ pub const STEP_OUTPUT_BYTES_MAX: usize = 64 * 1024;
 pub const WORKFLOW_OUTPUT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// What the steps that one task names have together: it travels to the worker with the task.
 pub const STEP_VALUES_BYTES_MAX: usize = 1024 * 1024;
+/// Approvals that wait in one namespace, in the memory of a node. Each keeps its workflow there.
+pub const APPROVALS_MAX: usize = 10_000;
 /// The comment of a decision on a step.
 pub const COMMENT_BYTES_MAX: usize = 1024;
 /// Changes in one commit: enough to amortise an fsync, few enough not to delay the next answer.

@@ -8,6 +8,7 @@
 //! can be made. [`Progress`] says what each step does next, given what became of the steps that it needs. All of it is
 //! iterative: a chain of a thousand steps needs no more stack than a chain of two.
 
+mod approval;
 mod check;
 mod decide;
 mod graph;
@@ -24,6 +25,7 @@ use crate::name::Name;
 use crate::retry::Retry;
 use crate::task::{Params, Task};
 
+pub use approval::{Approval, ApprovalKey};
 pub use decide::{Decision, End, Progress, Skip, State};
 pub use graph::{Graph, Node};
 pub use record::{ByHand, Items, StepKey, StepReason, StepRecord};

@@ -41,6 +41,15 @@ impl Shard {
                 None => changes.delete(RowKey::Listener(number)),
             }
         }
+        for (key, approval) in dirty.approvals {
+            match approval {
+                Some(approval) => changes.insert(Row::Approval(approval)),
+                None => {
+                    cx.pool.approval_ended(&key.namespace, self.id);
+                    changes.delete(RowKey::Approval(key));
+                }
+            }
+        }
         for revision in dirty.revisions {
             changes.insert(Row::Revision(revision));
         }

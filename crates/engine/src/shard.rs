@@ -15,7 +15,7 @@ use punctual_core::job::{Definition, Job};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::{Assignee, Run, State, Status};
 use punctual_core::time::Elapsed;
-use punctual_core::workflow::{StepKey, StepRecord};
+use punctual_core::workflow::{Approval, ApprovalKey, StepKey, StepRecord};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::deadline::{Deadline, LAZY_DUE};
@@ -94,6 +94,8 @@ pub(crate) struct Dirty {
     pub(crate) skips: Vec<Skip>,
     /// Steps of workflows.
     pub(crate) steps: BTreeMap<StepKey, (Arc<StepRecord>, Stored)>,
+    /// Approvals that began, and (`None`) ended, in this order.
+    pub(crate) approvals: Vec<(Arc<ApprovalKey>, Option<Approval>)>,
     /// Dead letters that were replayed or discarded.
     pub(crate) decided: Vec<RunId>,
     /// Jobs of which a run ended: they leave memory if nothing else keeps them.
@@ -163,6 +165,7 @@ impl Shard {
         }
         shard.give_up_outlived(cx);
         shard.load_queues(loaded.queues, cx);
+        shard.count_approvals(cx);
         shard.advance_workflows(cx);
         shard
     }

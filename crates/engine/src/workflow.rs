@@ -9,6 +9,7 @@
 //!
 //! overlap ──ready──▶ workflow ──runs of steps──▶ assign … settle ──ended──▶ workflow
 
+mod approvals;
 mod by_hand;
 mod flow;
 mod restore;
@@ -139,6 +140,7 @@ impl Shard {
             self.step_timers.remove(&(until, key));
         }
         end(&mut record);
+        self.forget_approval(key);
         let state = record.state;
         self.write_step(record);
         self.count_end(key, state, cx);

@@ -1,6 +1,7 @@
 //! Workflows: which steps start, what becomes of the whole, and what a crash leaves.
 
 mod any_history;
+mod approvals;
 mod by_hand;
 mod calls;
 mod rig;

@@ -204,6 +204,7 @@ impl Changed {
                 Row::DeletedJob(_)
                 | Row::Revision(_)
                 | Row::Listener(_)
+                | Row::Approval(_)
                 | Row::Unique(_)
                 | Row::Skip(_)
                 | Row::Message(_)

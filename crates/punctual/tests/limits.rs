@@ -181,6 +181,11 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
             bytes(limits::WORKFLOW_OUTPUT_BYTES_MAX),
             "as above, for later outputs",
         ),
+        (
+            "waiting approvals of a namespace, in the shards of a node",
+            count(limits::APPROVALS_MAX),
+            "the step fails with `too_many_approvals`",
+        ),
         ("comment of a decision on a step", bytes(limits::COMMENT_BYTES_MAX), "refused"),
         (
             "outputs that one task of a step names",

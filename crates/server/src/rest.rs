@@ -22,6 +22,7 @@ pub(crate) mod logs;
 pub(crate) mod queues;
 pub(crate) mod messages;
 pub(crate) mod cron;
+pub(crate) mod approvals;
 pub(crate) mod dead_letters;
 pub(crate) mod namespaces;
 pub(crate) mod whoami;

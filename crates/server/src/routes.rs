@@ -10,9 +10,9 @@ use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use crate::rest::{
-    calendars, cron, dead_letters, descriptors, events, export, fires, health, job_list, job_log, jobs, live,
-    logs, messages, namespaces, nodes, overview, problem, progress, queues, revisions, run_actions, runs,
-    skips, statistics, steps, tokens, whoami, why,
+    approvals, calendars, cron, dead_letters, descriptors, events, export, fires, health, job_list, job_log,
+    jobs, live, logs, messages, namespaces, nodes, overview, problem, progress, queues, revisions,
+    run_actions, runs, skips, statistics, steps, tokens, whoami, why,
 };
 use crate::{Endpoints, console, metrics, openapi};
 
@@ -158,6 +158,7 @@ fn runs_and_dead_letters() -> Vec<Route> {
         ),
         row(M::POST, "/api/v1/namespaces/{namespace}/runs/{id}/progress", Right::Report, progress::report),
         row(M::POST, "/api/v1/task_progress", Right::Report, progress::report_plainly),
+        row(M::GET, "/api/v1/namespaces/{namespace}/approvals", Right::Read, approvals::list),
         row(M::GET, "/api/v1/namespaces/{namespace}/dead-letters", Right::Read, dead_letters::list),
         row(M::POST, "/api/v1/namespaces/{namespace}/dead-letters", Right::Run, dead_letters::decide),
         row(M::GET, "/api/v1/namespaces/{namespace}/dead-letters/{id}", Right::Read, dead_letters::show),

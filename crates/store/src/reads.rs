@@ -14,7 +14,7 @@ use punctual_core::run::{Run, Status, Trigger};
 use punctual_core::schedule::calendar;
 use punctual_core::search::Search;
 use punctual_core::statistics::{Counts, Period};
-use punctual_core::workflow::StepRecord;
+use punctual_core::workflow::{Approval, ApprovalKey, StepRecord};
 use punctual_core::{Timestamp, log};
 
 use crate::Result;
@@ -81,6 +81,15 @@ pub trait Reads: Send + Sync + fmt::Debug {
         after: Option<(u32, Option<u32>)>,
         limit: usize,
     ) -> Result<Vec<Arc<StepRecord>>>;
+
+    /// The steps that wait for an approval, of a namespace or (`None`) of all, in order of (namespace, run, step), after the
+    /// given one.
+    async fn approvals(
+        &self,
+        namespace: Option<&Namespace>,
+        after: Option<&ApprovalKey>,
+        limit: usize,
+    ) -> Result<Vec<Approval>>;
 
     /// Runs that match, newest id first unless the filter says otherwise, after the given one in that order. A long
     /// result is cut to its end ([`Run::abridge`]): a page of whole results would not fit into memory.
@@ -199,6 +208,7 @@ pub struct RunFilter {
     pub since: Option<Timestamp>,
     pub until: Option<Timestamp>,
     pub oldest_first: bool,
+    pub children: Children,
     /// Empty means any trigger.
     pub triggers: Vec<Trigger>,
     /// Only runs with this key, whether or not the key has expired.
@@ -207,16 +217,6 @@ pub struct RunFilter {
     pub search: Option<Search>,
 }
 
-#[derive(Debug, Clone, Default)]
-    pub children: Children,
-pub struct LetterFilter {
-    pub namespace: Option<Namespace>,
-    pub job: Option<Name>,
-    /// Only dead letters from this instant on.
-    pub since: Option<Timestamp>,
-}
-
-/// Which statistics to read. Buckets that begin in [since, until) are read; the caller bounds the span.
 /// What a listing shows of child runs: the parts of split runs and the steps of workflows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Children {
@@ -228,6 +228,15 @@ pub enum Children {
     Of(RunId),
 }
 
+#[derive(Debug, Clone, Default)]
+pub struct LetterFilter {
+    pub namespace: Option<Namespace>,
+    pub job: Option<Name>,
+    /// Only dead letters from this instant on.
+    pub since: Option<Timestamp>,
+}
+
+/// Which statistics to read. Buckets that begin in [since, until) are read; the caller bounds the span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatisticsFilter {
     pub of: StatisticsOf,

@@ -48,6 +48,7 @@ fn check_shard(shard: ShardId, shards: u16, key: &RowKey, change: &Change) -> Re
         RowKey::Listener(number) | RowKey::Message(_, MessagePosition { number, .. }) => {
             RunId(*number).shard()
         }
+        RowKey::Approval(key) => key.run.shard(),
         RowKey::Statistics(key) => key.shard,
         RowKey::Term(term) => term.run.shard(),
         RowKey::Queue(_) => match change {
@@ -89,6 +90,7 @@ impl std::fmt::Display for Named<'_> {
                 Some(item) => write!(f, "item {item} of step {} of run {}", key.step, key.run),
             },
             RowKey::Listener(number) => write!(f, "listener {number}"),
+            RowKey::Approval(key) => write!(f, "the approval of step {} of run {}", key.step, key.run),
             RowKey::Unique(key) => write!(f, "key `{key}`"),
             RowKey::Skip(id, _, from) => write!(f, "the skip record of job {id} from {from}"),
             RowKey::Statistics(key) => {

@@ -2,6 +2,7 @@
 //!
 //! Every object can be written and read: the server writes answers; the client, the CLI and `verify` read them.
 
+mod approval;
 mod attempt;
 mod checked;
 mod calendar;
@@ -31,6 +32,7 @@ mod token;
 mod whoami;
 mod why;
 
+pub use approval::Approval;
 pub use attempt::{Attempt, AttemptResult};
 pub use calendar::{Calendar, Carried, Day};
 pub use checked::{Checked, Warning};

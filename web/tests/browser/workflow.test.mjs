@@ -33,6 +33,14 @@ test('a diamond is drawn, and goes on when its approval is given by the button',
     assert.equal(await page.getByRole('button', { name: /^(Approve|Reject|Skip|Pause)/ }).count(), 0);
   });
 
+  await visit({ path: '#/' }, async (page) => {
+    const attention = page.getByRole('region', { name: 'Needs attention' });
+    const entry = attention.getByRole('listitem').filter({ hasText: 'diamond' });
+    await entry.getByText('step `check` waits for an approval').waitFor();
+    await entry.getByRole('link').click();
+    await says(page, 'check', 'Needs approval');
+  });
+
   await visit({ path: `#/runs/${id}` }, async (page) => {
     await says(page, 'check', 'Needs approval');
     await says(page, 'count', 'Succeeded');
@@ -80,14 +88,6 @@ test('a diamond is drawn, and goes on when its approval is given by the button',
   });
 });
 
-test('a paused workflow starts no step until it is resumed', async () => {
-  const steps = { gate: { approve: {} }, next: { needs: ['gate'], task: noop } };
-  await put('brake', { task: { workflow: { steps } } });
-  const { id } = await start('brake');
-  await visit({ path: `#/runs/${id}` }, async (page) => {
-    await says(page, 'gate', 'Needs approval');
-    await button(page, 'Pause').click();
-    await page.getByRole('dialog').getByLabel('Comment (optional)').fill('The bank is closed.');
 test('the runs of steps are listed only if they are asked for', async () => {
   const steps = {
     list: { task: { shell: 'echo "[1, 2, 3]"' } },
@@ -110,6 +110,14 @@ test('the runs of steps are listed only if they are asked for', async () => {
   });
 });
 
+test('a paused workflow starts no step until it is resumed', async () => {
+  const steps = { gate: { approve: {} }, next: { needs: ['gate'], task: noop } };
+  await put('brake', { task: { workflow: { steps } } });
+  const { id } = await start('brake');
+  await visit({ path: `#/runs/${id}` }, async (page) => {
+    await says(page, 'gate', 'Needs approval');
+    await button(page, 'Pause').click();
+    await page.getByRole('dialog').getByLabel('Comment (optional)').fill('The bank is closed.');
     await inDialog(page, 'Pause').click();
     await page.getByRole('region', { name: 'Steps' }).getByText('The bank is closed.').waitFor();
 

@@ -82,6 +82,8 @@ pub enum StepReason {
     Rejected,
     /// It was not approved in time.
     NotApproved,
+    /// Its namespace has as many waiting approvals as it may have.
+    TooManyApprovals,
     /// The workflow was cancelled, or its timeout was reached, while it waited.
     Stopped,
     /// It succeeded, and its output is too long to be used in expressions.
@@ -109,6 +111,7 @@ impl StepReason {
             StepReason::Approved => "approved",
             StepReason::Rejected => "rejected",
             StepReason::NotApproved => "not approved in time",
+            StepReason::TooManyApprovals => "too_many_approvals",
             StepReason::Stopped => "stopped",
             StepReason::OutputTooLong => "output_too_long",
         }

@@ -3,6 +3,7 @@
 //! One thread applies all shards to one pool, so slots, priorities and routes are exact across shards. The pool chooses
 //! the next run and its worker; the shard of that run makes the assignment.
 
+mod approvals;
 mod ready;
 mod held;
 mod present;
@@ -17,11 +18,13 @@ use punctual_core::Timestamp;
 use punctual_core::attempt::{Order, Report};
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 use punctual_core::job::{Invalid, Strategy};
+use punctual_core::name::Namespace;
 use punctual_core::run::{Assignee, Lack};
 use punctual_core::time::Elapsed;
 use punctual_core::worker::Announcement;
 use rustc_hash::FxHashMap;
 
+use approvals::Approvals;
 use children::ChildrenByWorker;
 pub use present::{Load, Present};
 use ready::ReadyQueues;
@@ -41,6 +44,7 @@ pub struct Pool {
     roster: Roster,
     memories: Memories,
     children: ChildrenByWorker,
+    approvals: Approvals,
     /// The roster's change counter when the queues were last checked.
     seen: u64,
     /// Live runs in the memory of all shards.
@@ -181,6 +185,19 @@ impl Pool {
         self.live -= 1;
     }
 
+    /// How many approvals wait in a namespace, in all shards.
+    pub fn approvals(&self, namespace: &Namespace) -> usize {
+        self.approvals.of(namespace)
+    }
+
+    pub(crate) fn approval_began(&mut self, namespace: &Namespace, shard: ShardId) {
+        self.approvals.began(namespace, shard);
+    }
+
+    pub(crate) fn approval_ended(&mut self, namespace: &Namespace, shard: ShardId) {
+        self.approvals.ended(namespace, shard);
+    }
+
     /// Runs that wait for a worker.
     pub fn ready_runs(&self) -> usize {
         self.ready.len()
@@ -275,6 +292,7 @@ impl Pool {
     /// The memory of a shard with this many live runs is discarded.
     pub fn unload(&mut self, shard: ShardId, live_runs: usize) {
         self.live -= live_runs;
+        self.approvals.forget(shard);
         self.forget_ready(shard);
     }
 
@@ -284,6 +302,7 @@ impl Pool {
         self.roster.forget(shard);
         self.memories.forget(shard);
         self.children.forget(shard);
+        self.approvals.forget(shard);
         self.in_queues.remove(&shard);
     }
 

@@ -58,11 +58,7 @@ impl Shard {
         let key = StepKey { run, step, item: None };
         match &definition.work {
             Work::Wait(_) => self.start_wait(key, cx),
-            Work::Approve(within) => {
-                let until = within.map(|within| cx.now + within);
-                self.write_step(StepRecord { until, ..StepRecord::active(key, cx.now) });
-                self.step_timers.extend(until.map(|until| (until, key)));
-            }
+            Work::Approve(within) => self.start_approval(key, *within, cx),
             Work::Task(_) | Work::Workflow(_) | Work::Job(_) if definition.map.is_some() => {
                 let has_begun = self.flows.get(&run).is_some_and(|flow| flow.maps.contains_key(&step));
                 return !(has_begun || self.open_map(key, cx)) || self.start_items(key, cx);

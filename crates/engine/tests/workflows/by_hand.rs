@@ -4,16 +4,16 @@ use punctual_core::command::{ActOnSteps, Refusal, StepsAct};
 
 use super::*;
 
-fn act(run: RunId, act: StepsAct) -> Command {
+pub(super) fn act(run: RunId, act: StepsAct) -> Command {
     let (namespace, by, comment) = (Namespace::default(), Some("ops".into()), "as agreed".into());
     Command::ActOnSteps(ActOnSteps { namespace, run, act, by, comment })
 }
 
-fn named(name: &str) -> punctual_core::name::Name {
+pub(super) fn named(name: &str) -> punctual_core::name::Name {
     name.parse().expect("a valid name")
 }
 
-fn approval(name: &str, needs: &[&str]) -> Step {
+pub(super) fn approval(name: &str, needs: &[&str]) -> Step {
     Step { work: Work::Approve(Some(Duration::from_secs(60))), ..step(name, needs) }
 }
 

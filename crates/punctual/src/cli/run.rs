@@ -1,5 +1,6 @@
 //! `punctual run`: runs.
 
+mod approvals;
 mod events;
 mod report;
 mod steps;
@@ -95,6 +96,9 @@ Examples:
   punctual run graph 4683711365120 -o dot | dot -Tsvg > run.svg
   punctual run graph 4683711365120 -o mermaid")]
     Graph { id: RunId },
+    /// List the steps that wait for an approval
+    #[command(after_help = "Example:\n  punctual run approvals")]
+    Approvals(approvals::Approvals),
     /// Approve a step that waits for an approval
     #[command(
         after_help = "Example:\n  punctual run approve 4683711365120 review --comment \"checked with the bank\""
@@ -185,13 +189,13 @@ pub(crate) struct Listing {
     /// Only child runs of this run, oldest first
     #[arg(long, value_name = "RUN")]
     parent: Option<RunId>,
+    /// Also child runs: parts of split runs and steps of workflows
+    #[arg(long)]
+    children: bool,
     /// Only runs created since: how long ago, or an instant
     #[arg(long, value_name = "SINCE")]
     since: Option<Since>,
     /// Only runs created before: how long ago, or an instant
-    /// Also child runs: parts of split runs and steps of workflows
-    #[arg(long)]
-    children: bool,
     #[arg(long, value_name = "UNTIL")]
     until: Option<Since>,
     /// The most to show
@@ -254,6 +258,7 @@ impl Verb {
                 output.show(&run, |_| format!("moving {id}: its attempt is told to stop"))
             }
             Verb::Graph { id } => steps::show(session, id).await,
+            Verb::Approvals(approvals) => approvals.run(session).await,
             Verb::Approve(decide) => decide.run(session, "approve", "approved").await,
             Verb::Reject(decide) => decide.run(session, "reject", "rejected").await,
             Verb::Skip(decide) => decide.run(session, "skip", "skipped").await,
@@ -329,12 +334,12 @@ impl Listing {
             key: self.key.clone(),
             attempts: self.attempts.then_some(true),
             parent: self.parent.map(Text),
+            children: self.children.then_some(true),
             since: self.since.map(|since| Text(since.at(now))),
             until: self.until.map(|until| Text(until.at(now))),
             ..RunQuery::default()
         };
         gather(self.limit, async |after, size| {
-            children: self.children.then_some(true),
             let query = RunQuery { after, limit: Some(size), ..query.clone() };
             session.client.runs(&session.namespace, &query).await
         })

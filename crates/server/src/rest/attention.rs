@@ -1,4 +1,4 @@
-//! What needs a person: lost nodes, clocks, runs that no worker fits, dead letters, paused jobs.
+//! What needs a person: lost nodes, clocks, runs that no worker fits, dead letters, approvals, paused jobs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::Endpoints;
 
 /// Entries in one answer.
 pub(crate) const MAX: usize = 100;
-/// Dead letters and ready runs that are read and grouped by job.
+/// Dead letters, approvals and ready runs that are read and grouped by job.
 const READ_MAX: usize = 1000;
 /// A node whose system clock differs by more from the store's gets a warning.
 const OFFSET_MAX: Duration = Duration::from_secs(1);
@@ -32,6 +32,7 @@ pub(crate) async fn list(
     let mut all = of_nodes(endpoints, nodes);
     all.extend(unfit_runs(endpoints, namespace).await?);
     all.extend(dead_letters(endpoints, namespace).await?);
+    all.extend(approvals(endpoints, namespace).await?);
     all.extend(paused.iter().map(|(namespace, job, since)| Attention {
         namespace: Some(namespace.clone()),
         since: Some(Text(*since)),
@@ -126,4 +127,17 @@ async fn dead_letters(
         add(&mut groups, (letter.namespace, letter.job), letter.at, || words);
     }
     Ok(grouped(AttentionKind::DeadLetters, groups))
+}
+
+/// Waiting approvals by job. Each entry names the first run.
+async fn approvals(endpoints: &Endpoints, namespace: Option<&Namespace>) -> Result<Vec<Attention>, Failed> {
+    let (mut groups, mut runs) = (BTreeMap::new(), BTreeMap::new());
+    for approval in endpoints.handle.reads().approvals(namespace, None, READ_MAX).await? {
+        let owner = (approval.key.namespace.clone(), approval.job);
+        runs.entry(owner.clone()).or_insert(approval.key.run);
+        add(&mut groups, owner, approval.since, || format!("step `{}` waits for an approval", approval.step));
+    }
+    // Both are in the order of owners.
+    let entries = grouped(AttentionKind::Approvals, groups).zip(runs.into_values());
+    Ok(entries.map(|(entry, run)| Attention { run: Some(Text(run)), ..entry }).collect())
 }

@@ -227,5 +227,5 @@ pub(crate) async fn each_job(
 
 /// An entry of the list of things that need a person.
 pub(super) fn entry(kind: AttentionKind, subject: Option<String>, message: impl Into<String>) -> Attention {
-    Attention { kind, namespace: None, subject, count: 1, since: None, message: message.into() }
+    Attention { kind, namespace: None, subject, run: None, count: 1, since: None, message: message.into() }
 }

@@ -89,7 +89,17 @@ impl World {
         self.verify(&options)?;
         self.statistics_add_up()?;
         self.index_is_whole()?;
+        self.no_approval_waits()?;
         self.nothing_left_in_memory()
+    }
+
+    /// Every workflow has ended, so none of its steps is listed as waiting.
+    fn no_approval_waits(&self) -> Verdict {
+        let waiting = at_once(self.store.approvals(None, None, usize::MAX)).unwrap_or_default();
+        match waiting.first() {
+            Some(approval) => Err(format!("run {} has ended, and an approval of it waits", approval.key.run)),
+            None => Ok(()),
+        }
     }
 
     fn statistics_add_up(&self) -> Verdict {

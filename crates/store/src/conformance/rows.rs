@@ -10,7 +10,7 @@ use punctual_core::search::Search;
 use punctual_core::task::{Params, Task};
 
 use super::given::*;
-use super::steps::step_of;
+use super::steps::{approval_of, step_of};
 use crate::{Error, LetterFilter, Result, RunFilter, StatisticsFilter, StatisticsOf, Store};
 
 /// One row of every kind.
@@ -27,6 +27,7 @@ fn one_of_each(store: &dyn Store, leader: &mut Leader) -> Vec<Row> {
         Row::DeadLetter(letter_of(&ended)),
         Row::Step(Arc::new(step_of(&run, 2, Some(0)))),
         Row::Listener(Arc::new(leader.listener())),
+        Row::Approval(approval_of(&run, 2)),
         Row::Unique(key_of(&run, "a-key", at(1000))),
         Row::Skip(skip_of(&job, at(1))),
         statistics_of(leader, &job),
@@ -100,6 +101,7 @@ pub async fn rows_read_back_as_they_were_written(store: &dyn Store) -> Result<()
             Row::Listener(listener) => {
                 assert_eq!(store.load(SHARD, leader.epoch).await?.listeners, [listener]);
             }
+            Row::Approval(approval) => assert_eq!(store.approvals(None, None, 10).await?, [approval]),
             Row::Unique(unique) => {
                 let found = store.fetch(vec![(SHARD, Want::Unique(Arc::clone(&unique.key)))]).await?;
                 assert_eq!(found.uniques, [unique]);

@@ -7,7 +7,9 @@ use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Job};
 use punctual_core::run::{Event, Origin, Run, StepOf, StepsEnd, Trigger};
 use punctual_core::task::Task;
-use punctual_core::workflow::{ByHand, Items, State, Step, StepKey, StepReason, StepRecord, Work, Workflow};
+use punctual_core::workflow::{
+    Approval, ApprovalKey, ByHand, Items, State, Step, StepKey, StepReason, StepRecord, Work, Workflow,
+};
 
 use super::given::*;
 use crate::{Error, PrunePolicy, Result, Store};
@@ -164,5 +166,49 @@ pub async fn steps_go_with_their_run(store: &dyn Store) -> Result<()> {
     assert_eq!(store.prune(&policy, 1000).await?, 1, "steps are part of their run");
     assert_eq!(store.steps(old.id, None, 10).await?, []);
     assert_eq!(keys(&store.steps(recent.id, None, 10).await?), [(recent.id, 0, None)]);
+    Ok(())
+}
+
+/// A waiting approval with a value in every field.
+pub(super) fn approval_of(run: &Run, step: u32) -> Approval {
+    let key = ApprovalKey { namespace: run.namespace.clone(), run: run.id, step };
+    Approval {
+        key: Arc::new(key),
+        job: Some(name("release")),
+        step: name("review"),
+        since: NOW,
+        until: Some(at(7)),
+    }
+}
+
+pub async fn approvals_are_listed_by_namespace_and_by_pages(store: &dyn Store) -> Result<()> {
+    let (mut here, mut there) = (Leader::of(store, SHARD).await?, Leader::of(store, OTHER).await?);
+    let mut all: Vec<Approval> = Vec::new();
+    for n in 0..3 {
+        for (leader, of) in [(&mut here, "b"), (&mut there, "a")] {
+            let run = Run { namespace: namespace(of), ..begun(leader) };
+            let made =
+                [Approval { job: None, until: None, ..approval_of(&run, 0) }, approval_of(&run, n + 5)];
+            leader.insert(store, made.iter().cloned().map(Row::Approval)).await?;
+            all.extend(made);
+        }
+    }
+    all.sort_by(|a, b| a.key.cmp(&b.key));
+    for of in [None, Some(namespace("a")), Some(namespace("b")), Some(namespace("c"))] {
+        for limit in [1, 3, 100] {
+            let mut found: Vec<Approval> = Vec::new();
+            loop {
+                let after = found.last().map(|last| (*last.key).clone());
+                let page = store.approvals(of.as_ref(), after.as_ref(), limit).await?;
+                if page.is_empty() {
+                    break;
+                }
+                found.extend(page);
+            }
+            let is_wanted = |approval: &&Approval| of.as_ref().is_none_or(|of| approval.key.namespace == *of);
+            let expected: Vec<Approval> = all.iter().filter(is_wanted).cloned().collect();
+            assert_eq!(found, expected, "{of:?}, pages of {limit}");
+        }
+    }
     Ok(())
 }

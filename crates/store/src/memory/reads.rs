@@ -17,7 +17,7 @@ use punctual_core::run::{Origin, Run};
 use punctual_core::schedule::calendar;
 use punctual_core::search::{RunTerm, Search};
 use punctual_core::statistics::Counts;
-use punctual_core::workflow::{StepKey, StepRecord};
+use punctual_core::workflow::{Approval, ApprovalKey, StepKey, StepRecord};
 use punctual_core::{Timestamp, log, queue};
 
 use super::Memory;
@@ -158,6 +158,23 @@ impl Reads for Memory {
         let later =
             tables.steps(run).filter(|step| after.is_none_or(|after| (step.key.step, step.key.item) > after));
         Ok(later.take(limit).cloned().collect())
+    }
+
+    async fn approvals(
+        &self,
+        namespace: Option<&Namespace>,
+        after: Option<&ApprovalKey>,
+        limit: usize,
+    ) -> Result<Vec<Approval>> {
+        let tables = self.tables.lock();
+        let all = tables.rows.values().filter_map(|row| match row {
+            Row::Approval(approval) => Some(approval),
+            _ => None,
+        });
+        let wanted = all
+            .filter(|approval| namespace.is_none_or(|namespace| approval.key.namespace == *namespace))
+            .filter(|approval| after.is_none_or(|after| *approval.key > *after));
+        Ok(wanted.take(limit).cloned().collect())
     }
 
     async fn skips(&self, job: JobId, before: Option<(u32, Timestamp)>, limit: usize) -> Result<Vec<Skip>> {

@@ -12,7 +12,7 @@ use punctual_core::run::Run;
 use punctual_core::schedule::calendar::{self, Calendar};
 use punctual_core::statistics::RecentCounts;
 use punctual_core::task::{Descriptor, StoredDescriptor};
-use punctual_core::workflow::{StepKey, StepRecord};
+use punctual_core::workflow::{Approval, ApprovalKey, StepKey, StepRecord};
 
 use super::value::Row;
 use crate::definitions::Definitions;
@@ -87,6 +87,18 @@ pub(crate) fn skip(row: &dyn Row) -> Result<Skip> {
 pub(crate) fn step(row: &dyn Row) -> Result<Arc<StepRecord>> {
     let key = StepKey::of_columns(RunId(row.int(0)?), row.number(1)?, row.number(2)?);
     codec::read_step(key, row.int(3)?, row.int_or_none(4)?, row.bytes(5)?)
+}
+
+/// Reads the columns `{approval}`.
+pub(crate) fn approval(row: &dyn Row) -> Result<Approval> {
+    let key = ApprovalKey { namespace: row.name(0)?, run: RunId(row.int(1)?), step: row.number(2)? };
+    Ok(Approval {
+        key: Arc::new(key),
+        job: row.name_or_none(3)?,
+        step: row.name(4)?,
+        since: row.instant(5)?,
+        until: row.instant_or_none(6)?,
+    })
 }
 
 /// Reads the columns `{queue}`.

@@ -23,6 +23,8 @@ const JOB: &str = "id, namespace, name, revision, paused, created_at, updated_at
      AND revisions.revision = jobs.revision)), zone_data";
 /// In the order in which `decode::queue` reads them.
 const QUEUE: &str = "number, namespace, name, created_at, paused_input, paused_output, queued, messages";
+/// In the order in which `decode::approval` reads them.
+const APPROVAL: &str = "namespace, run, step_no, job, step, since, until";
 /// In the order in which `decode::message` reads them.
 const MESSAGE: &str = "queue, rank_no, number, head, body, wake_at";
 /// In the order in which `decode::calendar` reads them.
@@ -120,6 +122,7 @@ impl Dialect {
             text.push_str(match inside {
                 "job" => JOB,
                 "queue" => QUEUE,
+                "approval" => APPROVAL,
                 "message" => MESSAGE,
                 "calendar" => CALENDAR,
                 "now" => self.now(),

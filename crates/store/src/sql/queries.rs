@@ -274,6 +274,13 @@ pub(crate) mod listeners {
         "SELECT body FROM listeners /*! FORCE INDEX (PRIMARY) */ WHERE shard = $1 ORDER BY number";
 }
 
+pub(crate) mod approvals {
+    pub(crate) const LIST: &str = "SELECT {approval} FROM approvals /*! FORCE INDEX (PRIMARY) */ \
+         WHERE namespace > $1 ORDER BY namespace, run, step_no LIMIT $2";
+    pub(crate) const LIST_OF_NAMESPACE: &str = "SELECT {approval} FROM approvals /*! FORCE INDEX (PRIMARY) */ \
+         WHERE namespace = $1 AND (run, step_no) > ($2, $3) ORDER BY run, step_no LIMIT $4";
+}
+
 pub(crate) mod queues {
     pub(crate) const LOAD: &str = "SELECT {queue} FROM queues /*! FORCE INDEX (PRIMARY) */ WHERE shard = $1 \
          ORDER BY number";

@@ -13,14 +13,14 @@ use punctual_core::queue::{Message, MessagePosition, QueueKey, QueueRecord};
 use punctual_core::run::Run;
 use punctual_core::schedule::calendar;
 use punctual_core::statistics::Counts;
-use punctual_core::workflow::{StepKey, StepRecord};
+use punctual_core::workflow::{Approval, ApprovalKey, StepKey, StepRecord};
 
 use super::backend::{Backend, Purpose, Scope, work};
 use super::connection::ask;
 use super::counting::Counting;
 use super::messages::Which;
 use super::queries::{
-    calendars, chunks, dead_letters, deleted_jobs, jobs, queues, revisions, shards, skips, steps,
+    approvals, calendars, chunks, dead_letters, deleted_jobs, jobs, queues, revisions, shards, skips, steps,
 };
 use super::value::Row;
 use super::walk::Walk;
@@ -197,6 +197,28 @@ impl<B: Backend> Reads for B {
         };
         let list = ask!(steps::LIST, run.0, step, item, limit);
         self.list(work!(|c| c.all(list, decode::step).await)).await
+    }
+
+    async fn approvals(
+        &self,
+        namespace: Option<&Namespace>,
+        after: Option<&ApprovalKey>,
+        limit: usize,
+    ) -> Result<Vec<Approval>> {
+        let first = namespace.or(after.map(|after| &after.namespace));
+        let mut found = Vec::new();
+        if let Some(first) = first {
+            let place = after.filter(|after| after.namespace == *first);
+            let (run, step) = place.map_or((-1, -1), |place| (place.run.0, i64::from(place.step)));
+            let list = ask!(approvals::LIST_OF_NAMESPACE, first.as_str().to_owned(), run, step, limit);
+            found = self.list(work!(|c| c.all(list, decode::approval).await)).await?;
+        }
+        if namespace.is_none() && found.len() < limit {
+            let beyond = first.map_or(String::new(), |first| first.as_str().to_owned());
+            let list = ask!(approvals::LIST, beyond, limit - found.len());
+            found.extend(self.list(work!(|c| c.all(list, decode::approval).await)).await?);
+        }
+        Ok(found)
     }
 
     async fn skips(&self, job: JobId, before: Option<(u32, Timestamp)>, limit: usize) -> Result<Vec<Skip>> {

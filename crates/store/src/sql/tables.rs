@@ -11,7 +11,7 @@ use punctual_core::name::Name;
 
 use super::value::Value;
 use crate::{Result, codec, ended_key, live_key};
-use rows::{ended_run, live_run, of_queue, of_step, of_term, step_key};
+use rows::{approval_key, ended_run, live_run, of_approval, of_queue, of_step, of_term, step_key};
 pub(crate) use rows::{of_message, statistics_key};
 
 #[derive(Debug)]
@@ -168,6 +168,14 @@ static MESSAGES: Table = Table {
 static LISTENERS: Table =
     Table { name: "listeners", key: 2, columns: columns![shard int2, number int8, body bytea] };
 
+static APPROVALS: Table = Table {
+    name: "approvals",
+    key: 3,
+    columns: columns![
+        namespace text, run int8, step_no int8, job text, step text, since int8, until int8
+    ],
+};
+
 const fn insert(table: &'static Table) -> Write {
     Write { table, action: Action::Insert }
 }
@@ -209,10 +217,11 @@ const LISTENER: WriteId = 43;
 pub(crate) const INSERT_MESSAGE: WriteId = MESSAGE + 2;
 pub(crate) const UPDATE_MESSAGE: WriteId = MESSAGE + 1;
 pub(crate) const DELETE_MESSAGE: WriteId = MESSAGE;
+const APPROVAL: WriteId = 46;
 
 /// Every write, in the order in which a commit sends them: of each table first deletes, then updates, then inserts, so
 /// that a name is free again for another job in the same batch.
-pub(crate) static WRITES: [Write; 46] = [
+pub(crate) static WRITES: [Write; 49] = [
     delete(&JOBS),
     Write {
         table: &JOBS,
@@ -266,6 +275,9 @@ pub(crate) static WRITES: [Write; 46] = [
     delete(&LISTENERS),
     update(&LISTENERS, &[2]),
     insert(&LISTENERS),
+    delete(&APPROVALS),
+    update(&APPROVALS, &[3, 4, 5, 6]),
+    insert(&APPROVALS),
 ];
 
 /// The columns of a row, as far as the write needs them. The rows of a commit are appended to few of them: a `Vec` per
@@ -305,6 +317,7 @@ fn deleted<'b>(shard: ShardId, key: &'b RowKey, values: &mut Values<'b>) -> Writ
         RowKey::DeadLetter(id) => put(values, DEAD_LETTER, [id.0.into()]),
         RowKey::Step(key) => put(values, STEP, step_key(key)),
         RowKey::Listener(number) => put(values, LISTENER, [shard.0.into(), (*number).into()]),
+        RowKey::Approval(key) => put(values, APPROVAL, approval_key(key)),
         RowKey::Unique(key) => put(values, UNIQUE, [shard.0.into(), key.as_bytes().into()]),
         RowKey::Skip(id, revision, from) => {
             put(values, SKIP, [id.0.into(), (*revision).into(), (*from).into()])
@@ -348,6 +361,7 @@ fn of_row<'b>(shard: ShardId, row: &'b Row, values: &mut Values<'b>) -> Result<W
             let body = codec::write_listener(listener)?;
             put(values, LISTENER, [shard.0.into(), listener.number.into(), body.into()])
         }
+        Row::Approval(approval) => put(values, APPROVAL, of_approval(approval)),
         Row::Unique(unique) => {
             let (key, holder) = (unique.key.as_bytes(), unique.holder.as_column());
             put(values, UNIQUE, [shard.0.into(), key.into(), holder.into(), unique.expires_at.into()])
@@ -430,6 +444,7 @@ mod tests {
             QUEUE,
             MESSAGE,
             LISTENER,
+            APPROVAL,
         ];
         for first in rest {
             assert!((first..first + 3).all(|write| name(write) == name(first)), "{}", name(first));

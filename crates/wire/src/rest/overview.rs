@@ -1,12 +1,13 @@
 //! The whole at a glance: `GET /api/v1/overview` and `GET /api/v1/fires`.
 
+use punctual_core::ids::RunId;
 use punctual_core::name::{Name, Namespace};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Percentiles;
 use crate::schema;
-use crate::text::Instant;
+use crate::text::{Instant, Text};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Overview {
@@ -85,6 +86,9 @@ pub struct Attention {
     pub namespace: Option<Namespace>,
     /// The name of the job or node. `null` means runs without a job.
     pub subject: Option<String>,
+    /// The run to look at. `null` means none in particular.
+    #[schema(value_type = Option<schema::Id>)]
+    pub run: Option<Text<RunId>>,
     pub count: u64,
     pub since: Option<Instant>,
     pub message: String,
@@ -98,6 +102,8 @@ pub enum AttentionKind {
     ClockOffset,
     NoWorkerFits,
     DeadLetters,
+    /// Steps that wait for an approval.
+    Approvals,
     JobPaused,
     RelaxedStore,
 }

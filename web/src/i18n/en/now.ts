@@ -38,6 +38,7 @@ export const now = {
   startWorker: 'Start a worker',
   about: {
     dead_letters: (n: number) => `${count(n, 'run')} used up all attempts`,
+    approvals: (n: number) => `${count(n, 'step')} ${n === 1 ? 'waits' : 'wait'} for an approval`,
     job_paused: () => 'the job does not fire until it is resumed',
     no_worker_fits: (n: number) => `${count(n, 'run')} cannot start on any connected worker`,
     clock_offset: () => 'its clock differs from the clocks of the other nodes',
@@ -46,6 +47,7 @@ export const now = {
   },
   kinds: {
     dead_letters: 'Dead letters',
+    approvals: 'Needs approval',
     job_paused: 'Paused job',
     no_worker_fits: 'No worker fits',
     clock_offset: 'Bad clock',

@@ -63,6 +63,7 @@ export const workflow = {
     'skipped: by hand': 'A person skipped it.',
     approved: 'A person approved it.',
     rejected: 'A person rejected it.',
+    too_many_approvals: 'Its namespace has too many waiting approvals.',
     'not approved in time': 'Nobody approved it in time, so it counts as rejected.',
     expression: 'An expression of this step could not be evaluated.',
     stopped: 'It was stopped together with the workflow.',

@@ -64,6 +64,7 @@ export const workflow = {
     'skipped: by hand': '由人工跳过。',
     approved: '审批通过。',
     rejected: '已被驳回。',
+    too_many_approvals: '命名空间中等待审批的步骤过多。',
     'not approved in time': '逾期未审批，视为驳回。',
     expression: '此步骤的表达式无法求值。',
     stopped: '随工作流一起停止。',

@@ -4,8 +4,8 @@ use punctual_core::limits::KEY_BYTES_MAX;
 use punctual_core::run::Trigger;
 use punctual_node::Topic;
 use punctual_wire::rest::{
-    ATTEMPT_KEY_HEADER, ActOnRuns, ActedOnRuns, Again, Cancel, Code, Comment, EVENT_STREAM, Event, Graph,
-    Move, Progress, Run, RunPage, Submit, TaskProgress, TaskProgressed, Why,
+    ATTEMPT_KEY_HEADER, ActOnRuns, ActedOnRuns, Again, Approval, Cancel, Code, Comment, EVENT_STREAM, Event,
+    Graph, Move, Progress, Run, RunPage, Submit, TaskProgress, TaskProgressed, Why,
 };
 use punctual_wire::schema;
 use punctual_wire::text::Instant;
@@ -88,6 +88,13 @@ pub(super) fn runs() -> Vec<Operation> {
             "Show the steps of a workflow and what became of each",
         ))
         .refuses(&[Code::NoSuchRun, Code::NotAWorkflow]),
+        listing(get(
+            "/api/v1/namespaces/{namespace}/approvals",
+            "list_approvals",
+            "List the steps that wait for an approval, those of the oldest runs first",
+        ))
+        .query("after", &json!({ "type": "string", "format": "place", "examples": ["4683711365120-2"] }))
+        .answers_a_page_of::<Approval>(),
         decision("/api/v1/namespaces/{namespace}/runs/{id}/steps/{step}/approve", "approve_step", "Approve a step that waits for it"),
         decision("/api/v1/namespaces/{namespace}/runs/{id}/steps/{step}/reject", "reject_step", "Reject a step that waits for an approval: it fails"),
         decision("/api/v1/namespaces/{namespace}/runs/{id}/steps/{step}/skip", "skip_step", "Skip a step that has not started, or waits"),

@@ -1,9 +1,11 @@
-//! Child runs in lists.
+//! Child runs in lists, and the approvals that wait.
 
-use punctual_wire::rest::{ActedOnRuns, Job, Overview, Page, Problem, Run, RunPage};
+use punctual_wire::rest::{ActedOnRuns, Approval, AttentionKind, Job, Overview, Page, Problem, Run, RunPage};
 use serde_json::{Value, json};
 
 use super::{JOBS, RUNS, Scene};
+
+const APPROVALS: &str = "/api/v1/namespaces/default/approvals";
 
 #[tokio::test]
 async fn lists_leave_child_runs_out_unless_they_are_asked_for() {
@@ -46,4 +48,45 @@ async fn lists_leave_child_runs_out_unless_they_are_asked_for() {
     assert_eq!(exported, 6, "an export has every run: {history}");
     let problem: Problem = scene.get(&format!("{RUNS}?children=maybe")).await.read(400);
     assert_eq!(problem.field.as_deref(), Some("children"));
+}
+
+#[tokio::test]
+async fn waiting_approvals_are_listed_until_they_are_given() {
+    let scene = Scene::new().await;
+    let steps = json!({ "review": { "approve": { "within": "1h" } }, "sign": { "approve": {} } });
+    scene.put(&format!("{JOBS}/release"), json!({ "task": { "workflow": { "steps": steps } } })).await;
+    let run: Run = scene.post(&format!("{JOBS}/release/run"), json!({})).await.read(201);
+    let list =
+        async |query: &str| -> Page<Approval> { scene.get(&format!("{APPROVALS}{query}")).await.read(200) };
+    let first = list("?limit=1").await;
+    let review = &first.items[0];
+    assert_eq!((review.run, review.step.as_str()), (run.id, "review"));
+    assert_eq!(review.job.as_ref().map(|job| job.as_str()), Some("release"));
+    assert_eq!(review.since.to_string(), "2027-01-15T08:00:00.000Z");
+    assert_eq!(review.until.map(|at| at.to_string()).as_deref(), Some("2027-01-15T09:00:00.000Z"));
+    let rest = list(&format!("?after={}", first.next.as_deref().expect("there is a second"))).await;
+    let told: Vec<_> = rest.items.iter().map(|item| (item.step.as_str(), item.until)).collect();
+    assert_eq!((told, rest.next.is_none()), (vec![("sign", None)], true));
+    assert!(
+        scene.get("/api/v1/namespaces/other/approvals").await.read::<Page<Approval>>(200).items.is_empty()
+    );
+    for (query, field) in
+        [("after=7", "after"), ("after=7-x", "after"), ("limit=0", "limit"), ("job=a", "job")]
+    {
+        let problem: Problem = scene.get(&format!("{APPROVALS}?{query}")).await.read(400);
+        assert_eq!(problem.field.as_deref(), Some(field), "{query}");
+    }
+
+    let overview: Overview = scene.get("/api/v1/overview").await.read(200);
+    let entry = overview.attention.iter().find(|entry| entry.kind == AttentionKind::Approvals);
+    let entry = entry.expect("approvals need a person");
+    assert_eq!((entry.run, entry.count, entry.subject.as_deref()), (Some(run.id), 2, Some("release")));
+    assert_eq!(entry.message, "step `review` waits for an approval");
+
+    scene.post(&format!("{RUNS}/{}/steps/review/approve", run.id), json!({})).await.read::<Run>(200);
+    assert_eq!(list("").await.items.len(), 1);
+    scene.post(&format!("{RUNS}/{}/cancel", run.id), json!({})).await.read::<Run>(200);
+    assert_eq!(list("").await.items, []);
+    let overview: Overview = scene.get("/api/v1/overview").await.read(200);
+    assert_eq!(overview.attention, []);
 }

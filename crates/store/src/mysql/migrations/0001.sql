@@ -189,6 +189,18 @@ CREATE TABLE IF NOT EXISTS steps (
     PRIMARY KEY (run, step_no, item)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
+-- Steps of workflows that wait for an approval.
+CREATE TABLE IF NOT EXISTS approvals (
+    namespace VARCHAR(128) NOT NULL,
+    run       BIGINT       NOT NULL,
+    step_no   BIGINT       NOT NULL,
+    job       VARCHAR(128),
+    step      VARCHAR(128) NOT NULL,
+    since     BIGINT       NOT NULL,
+    until     BIGINT,
+    PRIMARY KEY (namespace, run, step_no)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
 -- A calendar is a named rule about days; `days` and `description` are JSON. `settled`: every job that names
 -- it follows this version.
 CREATE TABLE IF NOT EXISTS calendars (

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sql::dialect::Dialect;
-use crate::sql::queries::{history, jobs, messages, queues, runs, skips, statistics, steps};
+use crate::sql::queries::{approvals, history, jobs, messages, queues, runs, skips, statistics, steps};
 
 /// How the server would reach a table: the kind of access and the index.
 fn plan(database: &str, table: &str, statement: &str) -> (String, String) {
@@ -53,6 +53,7 @@ async fn reads_of_a_leader_go_by_an_index() {
         ("queues", queues::LIST, "queues_name"),
         ("skips", skips::NEWEST_FIRST, "PRIMARY"),
         ("steps", steps::LIST, "PRIMARY"),
+        ("approvals", approvals::LIST_OF_NAMESPACE, "PRIMARY"),
         ("k", runs::WALK_OF_PARENT[0], "children_of_parent"),
         ("k", history::WALK_OF_PARENT[0], "children_of_parent"),
         ("children", history::CHILDREN, "children_of_parent"),
@@ -62,10 +63,10 @@ async fn reads_of_a_leader_go_by_an_index() {
     ] {
         let statement = &Dialect::Mysql.statement(statement).text;
         let statement = statement.replace("BETWEEN ? AND ?", "BETWEEN 1 AND 9").replace("LIMIT ?", "LIMIT 1");
+        let statement = statement.replace("OFFSET ?", "OFFSET 1");
         let statement = statement.replace('?', "'1'");
         let (access, used) = plan(database, table, &statement);
         assert_eq!(used, index, "{statement}");
         assert!(["ref", "range"].contains(&access.as_str()), "{access}: {statement}");
     }
-        let statement = statement.replace("OFFSET ?", "OFFSET 1");
 }

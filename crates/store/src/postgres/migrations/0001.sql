@@ -170,6 +170,18 @@ CREATE TABLE steps (
     PRIMARY KEY (run, step_no, item)
 );
 
+-- Steps of workflows that wait for an approval.
+CREATE TABLE approvals (
+    namespace text COLLATE "C" NOT NULL,
+    run       int8 NOT NULL,
+    step_no   int8 NOT NULL,
+    since     int8 NOT NULL,
+    until     int8,
+    job       text COLLATE "C",
+    step      text COLLATE "C" NOT NULL,
+    PRIMARY KEY (namespace, run, step_no)
+);
+
 -- A calendar is a named rule about days; `days` and `description` are JSON. `settled`: every job that names it follows
 -- this version.
 CREATE TABLE calendars (

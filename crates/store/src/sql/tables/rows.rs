@@ -8,7 +8,7 @@ use punctual_core::queue::{Message, QueueRecord};
 use punctual_core::run::Run;
 use punctual_core::search::RunTerm;
 use punctual_core::statistics::{Bucket, StatisticsKey};
-use punctual_core::workflow::{StepKey, StepRecord};
+use punctual_core::workflow::{Approval, ApprovalKey, StepKey, StepRecord};
 
 use crate::sql::value::Value;
 use crate::{Result, codec, ended_key, live_key};
@@ -36,6 +36,16 @@ pub(super) fn of_step(step: &StepRecord) -> Result<[Value<'static>; 6]> {
     Ok([run, number, item, state.into(), child.into(), codec::step_body(step)?.into()])
 }
 
+pub(super) fn approval_key(key: &ApprovalKey) -> [Value<'_>; 3] {
+    [key.namespace.as_str().into(), key.run.0.into(), key.step.into()]
+}
+
+pub(super) fn of_approval(approval: &Approval) -> [Value<'_>; 7] {
+    let [namespace, run, step] = approval_key(&approval.key);
+    let (job, name) = (approval.job.as_ref().map(Name::as_str), approval.step.as_str());
+    [namespace, run, step, job.into(), name.into(), approval.since.into(), approval.until.into()]
+}
+
 pub(super) fn of_term(term: &RunTerm) -> [Value<'_>; 3] {
     [term.namespace.as_str().into(), term.term.as_bytes().into(), term.run.0.into()]
 }
@@ -49,6 +59,7 @@ pub(super) fn live_run(run: &Run) -> Result<[Value<'_>; 9]> {
         codec::status_number(run.status()).into(),
         run.namespace.as_str().into(),
         run.key.as_deref().map(str::as_bytes).into(),
+        run.parent().map(|parent| parent.0).into(),
         body(run)?,
     ])
 }
@@ -59,9 +70,9 @@ pub(super) fn ended_run(run: &Run) -> Result<[Value<'_>; 8]> {
         run.job().map(|job| job.0).into(),
         codec::status_number(run.status()).into(),
         run.finished_at.unwrap_or(run.created_at).into(),
-        run.parent().map(|parent| parent.0).into(),
         run.namespace.as_str().into(),
         run.key.as_deref().map(str::as_bytes).into(),
+        run.parent().map(|parent| parent.0).into(),
         body(run)?,
     ])
 }
@@ -72,7 +83,6 @@ const BODY_BYTES: usize = 256;
 const HEAD_BYTES: usize = 32;
 
 fn body(run: &Run) -> Result<Value<'static>> {
-        run.parent().map(|parent| parent.0).into(),
     let mut body = Vec::with_capacity(BODY_BYTES);
     codec::write_run(run, &mut body)?;
     Ok(body.into())

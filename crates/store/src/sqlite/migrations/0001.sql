@@ -169,6 +169,18 @@ CREATE TABLE steps (
     PRIMARY KEY (run, step_no, item)
 ) STRICT, WITHOUT ROWID;
 
+-- Steps of workflows that wait for an approval.
+CREATE TABLE approvals (
+    namespace TEXT    NOT NULL,
+    run       INTEGER NOT NULL,
+    step_no   INTEGER NOT NULL,
+    job       TEXT,
+    step      TEXT    NOT NULL,
+    since     INTEGER NOT NULL,
+    until     INTEGER,
+    PRIMARY KEY (namespace, run, step_no)
+) STRICT, WITHOUT ROWID;
+
 -- A calendar is a named rule about days; `days` and `description` are JSON. `settled`: every job that names
 -- it follows this version.
 CREATE TABLE calendars (

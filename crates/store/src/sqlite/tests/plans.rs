@@ -5,8 +5,8 @@ use rusqlite::Connection;
 use super::*;
 use crate::sql::dialect::Dialect;
 use crate::sql::queries::{
-    calendars, deleted_jobs, history, jobs, messages, queues, revisions, run_terms, runs, skips, statistics,
-    steps, uniques,
+    approvals, calendars, deleted_jobs, history, jobs, messages, queues, revisions, run_terms, runs, skips,
+    statistics, steps, uniques,
 };
 use crate::sql::tables::WRITES;
 use crate::sqlite::changes::STATEMENTS;
@@ -147,6 +147,8 @@ fn steps_are_found_by_their_run() {
     check(steps::OF_RUNS, "PRIMARY KEY (run=?)");
     check(steps::LIST, "PRIMARY KEY (run=? AND (step_no,item)>(?,?))");
     check(steps::DELETE, "PRIMARY KEY (run=?)");
+    check(approvals::LIST, "PRIMARY KEY (namespace>?)");
+    check(approvals::LIST_OF_NAMESPACE, "PRIMARY KEY (namespace=? AND (run,step_no)>(?,?))");
 }
 
 #[test]

@@ -1,0 +1,57 @@
+//! How many approvals wait in each namespace.
+
+use std::collections::BTreeMap;
+
+use punctual_core::ids::ShardId;
+use punctual_core::name::Namespace;
+
+/// Counted by namespace and shard. The shards of other nodes are not counted: a count over the whole cluster would need a
+/// read of the store before each approval begins. A fixed share of the limit for each shard would be far too small for
+/// a namespace with few jobs.
+#[derive(Debug, Default)]
+pub(super) struct Approvals(BTreeMap<(Namespace, ShardId), usize>);
+
+impl Approvals {
+    /// How many wait in a namespace.
+    pub(super) fn of(&self, namespace: &Namespace) -> usize {
+        let first = (namespace.clone(), ShardId(0));
+        let of_namespace = self.0.range(first..).take_while(|((of, _), _)| of == namespace);
+        of_namespace.map(|(_, count)| count).sum()
+    }
+
+    pub(super) fn began(&mut self, namespace: &Namespace, shard: ShardId) {
+        *self.0.entry((namespace.clone(), shard)).or_default() += 1;
+    }
+
+    pub(super) fn ended(&mut self, namespace: &Namespace, shard: ShardId) {
+        let key = (namespace.clone(), shard);
+        if let Some(count) = self.0.get_mut(&key) {
+            *count -= 1;
+            if *count == 0 {
+                self.0.remove(&key);
+            }
+        }
+    }
+
+    pub(super) fn forget(&mut self, shard: ShardId) {
+        self.0.retain(|(_, of), _| *of != shard);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn approvals_are_counted_over_the_shards_of_a_node() {
+        let (a, b): (Namespace, Namespace) = ("a".parse().unwrap(), "b".parse().unwrap());
+        let mut approvals = Approvals::default();
+        for (namespace, shard) in [(&a, 1), (&a, 1), (&a, 63), (&b, 1)] {
+            approvals.began(namespace, ShardId(shard));
+        }
+        assert_eq!((approvals.of(&a), approvals.of(&b)), (3, 1));
+        approvals.ended(&a, ShardId(63));
+        approvals.forget(ShardId(1));
+        assert!(approvals.of(&a) == 0 && approvals.0.is_empty());
+    }
+}
