@@ -86,7 +86,7 @@ fn jobs_that_would_start_each_other_are_refused_with_their_path() {
     let refused = node.api().put(&format!("{JOBS}/a"), &after("c")).expect("the node answers");
     assert_eq!(refused.status, 422);
     let message = &refused.text;
-    assert!(message.contains("schedule.after.job") && message.contains("a → c → b → a"), "{message}");
+    assert!(message.contains("schedule.after.job") && message.contains("a → b → c → a"), "{message}");
     assert_eq!(node.api().get(&format!("{JOBS}/a")).expect("the node answers").status, 404);
 }
 

@@ -63,6 +63,14 @@ pub enum Fault {
     ParallelIsIgnored,
     /// A workflow of which a step failed counts as succeeded.
     WorkflowHidesFailure,
+    /// The end of a run is written without a notice to the step that waits for it.
+    CallerIsNotTold,
+    /// The end of a run is written without a notice to the jobs that follow it.
+    FollowerIsNotTold,
+    /// A notice that is repeated starts a job again.
+    StartIsNotRemembered,
+    /// A call that is repeated starts a job again.
+    CallIsNotRemembered,
     /// The steps of `finally` are skipped when a workflow is stopped.
     FinallyIsSkipped,
     /// A step is started although its rule does not hold.

@@ -15,6 +15,7 @@ use punctual_core::cross_shard::{CancelCall, CrossShardRequest};
 use punctual_core::cut::keep_end;
 use punctual_core::ids::{RunId, Token};
 use punctual_core::limits::ERROR_BYTES_MAX;
+use punctual_core::planted::{Fault, is_planted};
 use punctual_core::queue::{Content, EndNotice, News, Returned, Sender};
 use punctual_core::run::{Caller, Cause, Run, Status};
 use punctual_core::task::Task;
@@ -40,7 +41,8 @@ impl Shard {
             name: name.clone(),
             params: Some(self.params_of(live)),
             due: None,
-            key: Some(Key { text: delivery_key(sender), kept: REMEMBERED }),
+            key: (!is_planted(Fault::CallIsNotRemembered))
+                .then(|| Key { text: delivery_key(sender), kept: REMEMBERED }),
             caller: Some(Caller { sender, depth: self.outermost(live).run.depth() }),
         };
         cx.cross_shard(CrossShardRequest::Call { sender, run: Box::new(call) });
@@ -95,7 +97,7 @@ impl Shard {
 
     /// Writes a notice to the attempt that waits for the end of a run.
     pub(crate) fn tell_caller(&mut self, ended: &Run, cx: &Context<'_>) {
-        let Some(sender) = ended.caller() else { return };
+        let Some(sender) = ended.caller().filter(|_| !is_planted(Fault::CallerIsNotTold)) else { return };
         let returned = Returned {
             run: ended.id,
             status: ended.status(),

@@ -15,6 +15,7 @@ use punctual_core::ids::RunId;
 use punctual_core::job::{Invalid, Job};
 use punctual_core::limits::{CHAIN_MAX, EVENT_COPIES_BYTES_MAX, LINKS_MAX, LISTENERS_MAX};
 use punctual_core::name::{Name, Namespace};
+use punctual_core::planted::{Fault, is_planted};
 use punctual_core::queue::Content;
 use punctual_core::run::{Event, Link, Reason, Run, Status, Trigger};
 use punctual_core::schedule::{Schedule, When};
@@ -140,7 +141,10 @@ impl Shard {
     /// Tells the jobs that follow the job of a run that it has ended.
     pub(crate) fn tell_followers(&mut self, ended: &Run, cx: &Context<'_>) {
         let Some(name) = ended.job_name().filter(|_| ended.parent().is_none()) else { return };
-        if self.topics.by_topic.is_empty() || ended.status() == Status::Skipped {
+        if self.topics.by_topic.is_empty()
+            || ended.status() == Status::Skipped
+            || is_planted(Fault::FollowerIsNotTold)
+        {
             return;
         }
         let topic = TopicKey { namespace: ended.namespace.clone(), topic: Topic::Job(name.clone()) };
@@ -171,7 +175,8 @@ impl Shard {
             return Ok(Answer::NotListening);
         };
         let key = start_key(start);
-        let is_known = self.unique_row(&key).is_some_and(|row| row.expires_at > cx.now);
+        let is_known = self.unique_row(&key).is_some_and(|row| row.expires_at > cx.now)
+            && !is_planted(Fault::StartIsNotRemembered);
         if is_known || job.paused || !takes(schedule, start) {
             return Ok(Answer::Noted);
         }

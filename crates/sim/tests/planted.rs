@@ -165,6 +165,26 @@ fn a_workflow_that_hides_a_failure_is_found() {
 }
 
 #[test]
+fn an_end_without_a_notice_to_the_waiting_step_is_found() {
+    check(Fault::CallerIsNotTold, "is not told of its end");
+}
+
+#[test]
+fn an_end_without_a_notice_to_its_followers_is_found() {
+    check(Fault::FollowerIsNotTold, "is not told that run");
+}
+
+#[test]
+fn a_notice_that_starts_a_job_twice_is_found() {
+    check(Fault::StartIsNotRemembered, "follow");
+}
+
+#[test]
+fn a_call_that_starts_a_job_twice_is_found() {
+    check(Fault::CallIsNotRemembered, "has started the runs");
+}
+
+#[test]
 fn a_stopped_workflow_without_finally_is_found() {
     check(Fault::FinallyIsSkipped, "belongs to `finally`");
 }

@@ -156,16 +156,16 @@ pub(super) fn tag_asked(command: &Command) -> Option<Arc<str>> {
         Command::PutJob(PutJob { definition, .. }) | Command::Submit(Submit { definition, .. }) => {
             Some(Arc::from(definition.description.as_str()))
         }
-        Command::RunJob(RunJob { params, .. }) | Command::RetryRun(RetryRun { params, .. }) => {
+        Command::RunJob(RunJob { params, caller: None, .. }) | Command::RetryRun(RetryRun { params, .. }) => {
             params.as_ref().map(|params| Arc::clone(&params.0))
         }
         _ => None,
     }
 }
 
-/// The tag of the command that made a run. `None` means a schedule or a parent run made it.
+/// The tag of the command that made a run. `None` means a schedule or a parent run made it, or what `topics` checks.
 pub(super) fn tag_of(run: &Run) -> Option<Arc<str>> {
-    if run.parent().is_some() {
+    if run.parent().is_some() || run.link.is_some() {
         return None;
     }
     match (&run.params, &run.origin) {

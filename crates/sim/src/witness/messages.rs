@@ -8,7 +8,7 @@ use punctual_core::Timestamp;
 use punctual_core::change::{Batch, Change, Row, RowKey};
 use punctual_core::ids::ShardId;
 use punctual_core::queue::{
-    Message, MessagePosition, MessageStatus, QueueKey, QueueNumber, QueueRecord, QueueStat,
+    END_NOTICES, Message, MessagePosition, MessageStatus, QueueKey, QueueNumber, QueueRecord, QueueStat,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -44,7 +44,9 @@ impl Messages {
     /// Checks the queue rows of a batch. `reached` is the latest engine time of any node so far.
     pub(super) fn landed(&mut self, batch: &Batch, reached: Timestamp, seen: &mut Seen) -> Verdict {
         let mut touched = BTreeSet::new();
-        for (key, change) in batch.changes.iter() {
+        let is_notice = |key: &RowKey| matches!(key, RowKey::Message(END_NOTICES, _));
+        let changes = || batch.changes.iter().filter(|(key, _)| !is_notice(key));
+        for (key, change) in changes() {
             match (key, change) {
                 (RowKey::Message(number, place), Change::Delete) => {
                     let of = (batch.shard, *number);
@@ -66,7 +68,7 @@ impl Messages {
             }
         }
         // Deleted rows come first: their keys are free in the same batch.
-        for (_, change) in batch.changes.iter() {
+        for (_, change) in changes() {
             let (message, is_new) = match change {
                 Change::Insert(Row::Message(message)) => (message, true),
                 Change::Update(Row::Message(message)) => (message, false),

@@ -47,8 +47,9 @@ pub(super) fn check(
     Ok(())
 }
 
-/// When a run became ready and when it was chosen. `None` means being chosen is not its last event.
+/// When a run became ready and when it was chosen. `None` means being chosen is not its last event, or that it needs no slot.
 fn chosen(run: &Run) -> Option<(Timestamp, Timestamp)> {
+    run.assignee.as_ref()?.worker()?;
     let (Entry { what: What::Assigned, at, .. }, before) = run.entries.split_last()? else { return None };
     // The event that its preferred worker was full has the time of the choice.
     let ready = before.iter().rev().find(|entry| entry.what != What::PassedOver)?;
