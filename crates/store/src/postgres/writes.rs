@@ -125,8 +125,8 @@ mod tests {
     #[test]
     fn large_rows_are_sent_in_pieces_that_hold_all_of_them() {
         let body = || Value::from(vec![0_u8; STATEMENT_BYTES_MAX / 4 + 1]);
-        let row = || (0..7_i64).map(Value::from).chain([body()]);
-        let sorted = Sorted::of(INSERT_RUN, 8, (0..10).flat_map(|_| row()).collect());
+        let row = || (0..8_i64).map(Value::from).chain([body()]);
+        let sorted = Sorted::of(INSERT_RUN, 9, (0..10).flat_map(|_| row()).collect());
         assert_eq!(fitting(&sorted.rows(INSERT_RUN)), 3);
         assert_eq!(requests(&sorted).len(), 4);
     }

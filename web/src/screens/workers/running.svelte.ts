@@ -24,13 +24,15 @@ export function runningRuns(): Running {
           signal,
         });
         const pages = await Promise.all(
-          items.slice(0, NAMESPACES_MAX).map(({ name }) =>
-            api.get<Page<Run>>(
-              url(inNs(name, 'runs'), { state: 'running', children: true, limit: LIMIT }),
-              undefined,
-              { signal },
+          items
+            .slice(0, NAMESPACES_MAX)
+            .map(({ name }) =>
+              api.get<Page<Run>>(
+                url(inNs(name, 'runs'), { state: 'running', children: true, limit: LIMIT }),
+                undefined,
+                { signal },
+              ),
             ),
-          ),
         );
         state.runs = pages.flatMap((page) => page.items);
       } catch (error) {
