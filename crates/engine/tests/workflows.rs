@@ -422,13 +422,8 @@ fn a_chain_of_a_thousand_steps_needs_no_stack() {
 }
 
 #[test]
-fn a_step_that_starts_another_job_is_refused() {
+fn a_workflow_has_no_retry_of_its_own() {
     let mut rig = Rig::new(1);
-    let other = Step { work: Work::Job("other".parse().unwrap()), ..step("other", &[]) };
-    let inner = Work::Workflow(Box::new(workflow(vec![other], vec![])));
-    let refused = rig.ask(put("flow", job(workflow(vec![Step { work: inner, ..step("a", &[]) }], vec![]))));
-    let Err(Refusal::Invalid(error)) = refused else { panic!("{refused:?}") };
-    assert_eq!(error.field, "task.workflow.steps.a.task.workflow.steps.other.job");
     let with_retry = Definition { retry: Retry { attempts: 2, ..Retry::default() }, ..job(diamond()) };
     let refused = rig.ask(put("flow", with_retry));
     let Err(Refusal::Invalid(error)) = refused else { panic!("{refused:?}") };

@@ -29,8 +29,8 @@ const TEST_NAME_MAX: usize = 70;
 const WORDS: [(&str, &str); 14] = [
     ("door", "endpoint"),
     ("doors", "endpoints"),
-    ("exchange", "the name of what is asked: request, command, read"),
-    ("exchanges", "the name of what is asked: requests, commands, reads"),
+    ("errand", "the name of what is asked: request, command, read"),
+    ("errands", "the name of what is asked: requests, commands, reads"),
     ("figures", "metrics, or numbers"),
     ("mend", "fix, or repair"),
     ("mended", "fixed, or repaired"),

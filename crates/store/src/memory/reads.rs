@@ -244,33 +244,23 @@ impl Tables {
         let workflows = runs.iter().filter(|record| record.run.has_open_steps());
         let steps = workflows.flat_map(|record| self.steps(record.run.id)).cloned().collect();
         let queues = self.queues_of(shard);
-        let all_listeners =
-            (RowKey::Listener(0), ShardId(0))..=(RowKey::Listener(i64::MAX), ShardId(u16::MAX));
-        let listeners = self.rows.range(all_listeners).filter(|((_, of), _)| *of == shard);
-        let listeners = listeners.filter_map(|(_, row)| match row {
+        let rows = |first: RowKey, last: RowKey| {
+            let span = self.rows.range((first, ShardId(0))..=(last, ShardId(u16::MAX)));
+            span.filter(|((_, of), _)| *of == shard).map(|(_, row)| row)
+        };
+        let listeners = rows(RowKey::Listener(0), RowKey::Listener(i64::MAX)).filter_map(|row| match row {
             Row::Listener(listener) => Some(Arc::clone(listener)),
             _ => None,
         });
         let listeners = listeners.collect();
-        let all_pages =
-            (RowKey::RecentCounts(0), ShardId(0))..=(RowKey::RecentCounts(u32::MAX), ShardId(u16::MAX));
-        let pages = self.rows.range(all_pages).filter(|((_, of), _)| *of == shard);
-        let recent_counts = pages.filter_map(|(_, row)| match row {
+        let pages = rows(RowKey::RecentCounts(0), RowKey::RecentCounts(u32::MAX));
+        let recent_counts = pages.filter_map(|row| match row {
             Row::RecentCounts(recent) => Some(recent.clone()),
             _ => None,
         });
         let recent_counts = recent_counts.collect();
-        Ok(Loaded {
-            shard,
-            epoch,
-            commit: row.commit,
-            last_id: row.last_id,
-            runs,
-            steps,
-            listeners,
-            queues,
-            recent_counts,
-        })
+        let (commit, last_id) = (row.commit, row.last_id);
+        Ok(Loaded { shard, epoch, commit, last_id, runs, steps, listeners, queues, recent_counts })
     }
 
     /// The steps of a run, in the order of their keys.

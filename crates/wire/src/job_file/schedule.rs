@@ -46,7 +46,7 @@ pub struct Schedule {
     pub after: Option<After>,
     /// Starts when an event is sent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub event: Option<Event>,
+    pub event: Option<EventSchedule>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Span>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,7 +75,7 @@ pub struct After {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { name: order-paid }")]
-pub struct Event {
+pub struct EventSchedule {
     #[schema(value_type = schema::Name)]
     pub name: Name,
     /// A condition on `event`, such as `event.params.amount > 100`.
@@ -202,7 +202,7 @@ impl Schedule {
                 .map(|after| When::After(topic::After { job: after.job.clone(), on: after.on })),
         );
         said.extend(self.event.as_ref().map(|event| {
-            let Event { name, when, key } = event.clone();
+            let EventSchedule { name, when, key } = event.clone();
             When::Event(Box::new(OnEvent { name, when, key: key.map(Into::into) }))
         }));
         let choice = "cron, every, after_finish, at, after, event or manual: true";
@@ -261,7 +261,7 @@ impl Schedule {
             When::After(after) => form.after = Some(After { job: after.job.clone(), on: after.on }),
             When::Event(event) => {
                 let OnEvent { name, when, key } = (**event).clone();
-                form.event = Some(Event { name, when, key: key.map(|key| key.as_ref().to_owned()) });
+                form.event = Some(EventSchedule { name, when, key: key.map(|key| key.as_ref().to_owned()) });
             }
         }
         form
