@@ -72,7 +72,7 @@ impl Shard {
     /// worker and is sent at once; a workflow needs none either.
     pub(crate) fn enqueue(&mut self, run: RunId, since: Timestamp, cx: &mut Context<'_>) {
         if let Some(to) = self.runs.get(&run).and_then(LiveRun::destination) {
-            return self.send_off(run, to, cx);
+            return self.send_off(run, &to, cx);
         }
         let Some(live) = self.runs.get(&run).filter(|live| live.definition.workflow().is_none()) else {
             return;

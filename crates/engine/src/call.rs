@@ -59,10 +59,10 @@ impl Shard {
     }
 
     /// Cancels the run that an attempt has started. Answers with that run if there was one: its end is told by a notice.
-    pub(crate) fn cancel_call(&mut self, ask: CancelCall, cx: &mut Context<'_>) -> Reply {
-        let Some(called) = self.called_by(&ask) else {
+    pub(crate) fn cancel_call(&mut self, ask: &CancelCall, cx: &mut Context<'_>) -> Reply {
+        let Some(called) = self.called_by(ask) else {
             // A call that comes late must not start a run any more.
-            let key = Key { text: key_of(&ask), kept: REMEMBERED };
+            let key = Key { text: key_of(ask), kept: REMEMBERED };
             self.give_key(key, Holder::Nobody(self.id), cx.now);
             return Ok(Answer::Noted);
         };

@@ -20,11 +20,11 @@ use crate::memory::LiveRun;
 
 impl Shard {
     /// Assigns a ready run to a queue or job, and sends it there.
-    pub(crate) fn send_off(&mut self, run: RunId, to: Assignee, cx: &mut Context<'_>) {
+    pub(crate) fn send_off(&mut self, run: RunId, to: &Assignee, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get(&run) else { return };
         let token = live.run.token.next(self.epoch);
         if self.transition(run, Event::Sent { to: to.clone(), token }, cx) {
-            self.send_to(&to, run, token, Offer::New, cx);
+            self.send_to(to, run, token, Offer::New, cx);
         }
     }
 

@@ -50,7 +50,7 @@ impl Shard {
                 }
                 may_report.map(|()| noted(self.take_progress(run, progress, |_| None, cx)))
             }
-            Command::CancelCall(ask) => self.cancel_call(ask, cx),
+            Command::CancelCall(ask) => self.cancel_call(&ask, cx),
             Command::Start(start) => self.start_listener(&start, cx),
             Command::Listen { topic, job } => self.listen(topic, job, cx),
             Command::Unlisten { topic, listener } => self.unlisten(&topic, listener),

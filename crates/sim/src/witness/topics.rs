@@ -42,7 +42,7 @@ impl Topics {
                     fresh.extend(EndNotice::of(row));
                 }
                 (RowKey::Message(END_NOTICES, place), Change::Delete) => {
-                    drop(self.open.remove(&place.number))
+                    drop(self.open.remove(&place.number));
                 }
                 _ => {}
             }

@@ -1,5 +1,6 @@
 //! Child runs in lists, and the approvals that wait.
 
+use punctual_core::name::Name;
 use punctual_wire::rest::{ActedOnRuns, Approval, AttentionKind, Job, Overview, Page, Problem, Run, RunPage};
 use serde_json::{Value, json};
 
@@ -61,7 +62,7 @@ async fn waiting_approvals_are_listed_until_they_are_given() {
     let first = list("?limit=1").await;
     let review = &first.items[0];
     assert_eq!((review.run, review.step.as_str()), (run.id, "review"));
-    assert_eq!(review.job.as_ref().map(|job| job.as_str()), Some("release"));
+    assert_eq!(review.job.as_ref().map(Name::as_str), Some("release"));
     assert_eq!(review.since.to_string(), "2027-01-15T08:00:00.000Z");
     assert_eq!(review.until.map(|at| at.to_string()).as_deref(), Some("2027-01-15T09:00:00.000Z"));
     let rest = list(&format!("?after={}", first.next.as_deref().expect("there is a second"))).await;
