@@ -36,7 +36,7 @@ test('a diamond is drawn, and goes on when its approval is given by the button',
   await visit({ path: '#/' }, async (page) => {
     const attention = page.getByRole('region', { name: 'Needs attention' });
     const entry = attention.getByRole('listitem').filter({ hasText: 'diamond' });
-    await entry.getByText('step `check` waits for an approval').waitFor();
+    await entry.getByText('step “check” waits for an approval').waitFor();
     await entry.getByRole('link').click();
     await says(page, 'check', 'Needs approval');
   });
