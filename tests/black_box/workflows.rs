@@ -215,6 +215,51 @@ fn a_release_waits_for_its_approval_and_says_who_gave_it() {
     verify(&scene, &node);
 }
 
+#[test]
+fn a_retry_from_the_failed_step_reuses_what_succeeded() {
+    let scene = Scene::new();
+    let node = node(&scene);
+    let (count, fixed) = (scene.path("count"), scene.path("fixed"));
+    let inner = json!({ "workflow": { "steps": { "book": { "task": { "noop": {} } } } } });
+    let workflow = json!({
+        "steps": {
+            "extract": { "task": { "shell": format!("echo x >> {}; echo '{{\"rows\": 7}}'", count.display()) } },
+            "settle": { "needs": ["extract"], "task": inner },
+            "load": {
+                "needs": ["extract"], "params": { "day": 1 },
+                "task": { "shell": format!("test -e {}", fixed.display()) },
+            },
+        },
+        "output": "steps.extract.output.rows",
+    });
+    let old = start(&node, &workflow);
+    assert_eq!(ended(&node, &old)["state"], "failed");
+    let retry =
+        |body: &Value| node.api().post(&format!("{RUNS}/{old}/retry"), body).expect("the node answers");
+    for (body, field) in [
+        (json!({ "from": ["nobody"] }), "from[0]"),
+        (json!({ "from": [] }), "from"),
+        (json!({ "from": "load" }), "from"),
+        (json!({ "steps": { "nobody": { "params": {} } } }), "steps.nobody"),
+    ] {
+        let refused = retry(&body);
+        assert_eq!((refused.status, &refused.json()["field"]), (422, &json!(field)), "{body}");
+    }
+    fs::write(&fixed, "").expect("a file of the scene can be written");
+    let made =
+        node.cli(["run", "retry", &old, "--from", "failed", "--step-params", "load={\"day\": 2}", "--wait"]);
+    made.ok();
+    let runs = node.api().runs_of("flow");
+    let whole = runs.iter().find(|run| run["retry_of"] == old.as_str()).expect("a retry was made");
+    assert_eq!((&whole["state"], &whole["output"]), (&json!("succeeded"), &json!("7")), "{whole:#}");
+    let run = whole["id"].as_str().expect("a run has an id");
+    assert_eq!(steps(&node, run), [("load".to_owned(), "succeeded".to_owned())]);
+    assert_eq!(fs::read_to_string(&count).expect("the step wrote it"), "x\n", "it was executed once");
+    let graph = node.cli(["run", "graph", run]).ok();
+    assert_eq!(graph.matches("reused").count(), 3, "{graph}");
+    verify(&scene, &node);
+}
+
 /// Applies an example, starts it, and returns the id of its run.
 fn start_example(node: &Node, name: &str) -> String {
     node.cli(["job", "apply", &format!("{EXAMPLES}/{name}.yaml")]).ok();

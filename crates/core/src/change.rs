@@ -322,6 +322,8 @@ pub struct Batch {
 pub enum Want {
     Job(Namespace, Name),
     Run(RunId),
+    /// The steps of a run, without their items.
+    Steps(RunId),
     Unique(Arc<str>),
     Message(MessageId),
 }
@@ -343,6 +345,8 @@ pub struct RunRecord {
 pub struct Found {
     pub jobs: Vec<Arc<Job>>,
     pub runs: Vec<RunRecord>,
+    /// In the order of their keys.
+    pub steps: Vec<Arc<StepRecord>>,
     pub uniques: Vec<UniqueKey>,
     pub messages: Vec<Arc<Message>>,
 }
@@ -355,7 +359,7 @@ pub struct Loaded {
     pub commit: u64,
     pub last_id: i64,
     pub runs: Vec<RunRecord>,
-    /// The steps of every workflow among the runs, in the order of their keys.
+    /// The steps of every workflow among the runs that has begun or reuses steps, in the order of their keys.
     pub steps: Vec<Arc<StepRecord>>,
     pub listeners: Vec<Arc<ListenerRecord>>,
     /// Every queue, without its messages: these are read in pages.

@@ -20,6 +20,7 @@ use crate::run::{Caller, Run, Status};
 use crate::schedule::calendar::Calendar;
 use crate::task::Params;
 use crate::topic::{NewEvent, Start, Topic, TopicKey};
+use crate::workflow::{RetryFrom, StepParams};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -169,6 +170,10 @@ pub struct RetryRun {
     /// Only if the run is a dead letter now. The replay is held where the overlap policy would skip it, because a user
     /// asked for it.
     pub dead_letter: bool,
+    /// Only for a workflow: which of its steps are executed again. `None` means all.
+    pub from: Option<RetryFrom>,
+    /// Only for a workflow: parameters of its steps. `None` means those of the finished run.
+    pub step_params: Option<StepParams>,
 }
 
 /// An idempotency key: repeated commands with the same key have one effect.

@@ -75,6 +75,12 @@ pub enum Fault {
     FinallyIsSkipped,
     /// A step is started although its rule does not hold.
     RuleIsIgnored,
+    /// A retry executes a step again that it reuses.
+    ReusedStepIsExecuted,
+    /// A retry reuses a step although a step that it needs is executed again.
+    RetryIgnoresNeeds,
+    /// A retry reuses a step that failed.
+    RetryReusesFailure,
     /// The error of a run that failed at its first attempt is not in the search index.
     ErrorIsNotIndexed,
 }

@@ -45,7 +45,7 @@ use crate::limits::LISTED_OUTPUT_BYTES_MAX;
 use crate::name::{Name, Namespace};
 use crate::progress::{Checkpoint, Reported, Resumes, Version};
 use crate::task::Params;
-use crate::workflow::ByHand;
+use crate::workflow::{ByHand, StepParams};
 
 pub use apply::{Event, Refused};
 pub use assignee::Assignee;
@@ -109,6 +109,8 @@ pub struct Run {
     pub paused: Option<Box<ByHand>>,
     /// The runs of other jobs that it is linked to. `None` means none.
     pub link: Option<Box<Link>>,
+    /// Parameters of the steps of the workflow, in this run only. `None` means none.
+    pub step_params: Option<Box<StepParams>>,
     /// The nodes that wrote the entries: each from the entry at this index on. Entries before the first index were
     /// written without a cluster.
     pub signed: Vec<(u32, Arc<str>)>,
@@ -247,6 +249,7 @@ impl Run {
             step: None,
             paused: None,
             link: None,
+            step_params: None,
             signed: Vec::new(),
         }
     }

@@ -13,6 +13,7 @@ mod check;
 mod decide;
 mod graph;
 mod record;
+mod retry;
 mod upstream;
 mod values;
 
@@ -29,6 +30,7 @@ pub use approval::{Approval, ApprovalKey};
 pub use decide::{Decision, End, Progress, Skip, State};
 pub use graph::{Graph, Node};
 pub use record::{ByHand, Items, StepKey, StepReason, StepRecord};
+pub use retry::{RetryFrom, StepParams};
 pub use values::{Known, Output};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -199,6 +201,12 @@ impl Work {
 }
 
 impl Rule {
+    pub fn parse(text: &str) -> Option<Rule> {
+        [Rule::AllSucceeded, Rule::AnySucceeded, Rule::AllDone, Rule::AnyFailed, Rule::NoneFailed]
+            .into_iter()
+            .find(|rule| rule.as_str() == text)
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Rule::AllSucceeded => "all_succeeded",

@@ -16,6 +16,7 @@ use punctual_core::queue::Message;
 use punctual_core::run::{Assignee, Run, State, Wait};
 use punctual_core::task::Task;
 use punctual_core::time::Elapsed;
+use punctual_core::workflow::StepRecord;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::pool::Class;
@@ -137,11 +138,14 @@ pub(crate) struct LiveRun {
     pub(crate) stored: bool,
     /// When a checkpoint of it last caused a batch.
     pub(crate) saved_at: Option<Elapsed>,
+    /// The steps that a retry reuses, until its workflow begins.
+    pub(crate) reused: Vec<Arc<StepRecord>>,
 }
 
 impl LiveRun {
     pub(crate) fn new(run: Arc<Run>, definition: Arc<Definition>, stored: bool) -> LiveRun {
-        LiveRun { run, definition, stored, saved_at: None }
+        let definition = run.own_definition(definition);
+        LiveRun { run, definition, stored, saved_at: None, reused: Vec::new() }
     }
 
     /// The requirements on a worker.
@@ -180,6 +184,8 @@ pub(crate) enum Stored {
 pub(crate) struct Pins {
     pub(crate) jobs: FxHashMap<JobKey, Pinned<Option<Arc<Job>>>>,
     pub(crate) runs: FxHashMap<RunId, Pinned<RunRecord>>,
+    /// The steps of workflows that have ended.
+    pub(crate) steps: FxHashMap<RunId, Pinned<Vec<Arc<StepRecord>>>>,
     /// `None` means that the key is free.
     pub(crate) uniques: FxHashMap<Arc<str>, Pinned<Option<UniqueKey>>>,
     /// By message number. `None` means that the message was deleted.
@@ -197,6 +203,7 @@ pub(crate) struct Pinned<T> {
 enum PinKey {
     Job(JobKey),
     Run(RunId),
+    Steps(RunId),
     Unique(Arc<str>),
     Message(i64),
 }
@@ -223,6 +230,12 @@ impl Pins {
         self.messages.insert(number, Pinned { batch, row });
     }
 
+    /// Pins the steps of a workflow that has ended.
+    pub(crate) fn steps(&mut self, batch: u64, run: RunId, rows: Vec<Arc<StepRecord>>) {
+        self.note(batch, PinKey::Steps(run));
+        self.steps.insert(run, Pinned { batch, row: rows });
+    }
+
     fn note(&mut self, batch: u64, key: PinKey) {
         match self.by_batch.back_mut() {
             Some((last, keys)) if *last == batch => keys.push(key),
@@ -239,6 +252,7 @@ impl Pins {
                 match key {
                     PinKey::Job(key) => remove_if(&mut self.jobs, &key, batch),
                     PinKey::Run(run) => remove_if(&mut self.runs, &run, batch),
+                    PinKey::Steps(run) => remove_if(&mut self.steps, &run, batch),
                     PinKey::Unique(key) => remove_if(&mut self.uniques, &key, batch),
                     PinKey::Message(number) => remove_if(&mut self.messages, &number, batch),
                 }
@@ -257,6 +271,7 @@ fn remove_if<K: Eq + std::hash::Hash, T>(map: &mut FxHashMap<K, Pinned<T>>, key:
 #[derive(Debug, Default)]
 pub(crate) struct Fetched {
     pub(crate) runs: FxHashMap<RunId, RunRecord>,
+    pub(crate) steps: FxHashMap<RunId, Vec<Arc<StepRecord>>>,
     pub(crate) uniques: FxHashMap<Arc<str>, UniqueKey>,
     /// Jobs that this read brought into memory: they leave it again when nothing keeps them.
     pub(crate) jobs: FxHashSet<JobId>,
@@ -265,6 +280,10 @@ pub(crate) struct Fetched {
 impl Fetched {
     pub(crate) fn take(&mut self, found: Found) -> Vec<Arc<Job>> {
         self.runs = found.runs.into_iter().map(|record| (record.run.id, record)).collect();
+        self.steps.clear();
+        for step in found.steps {
+            self.steps.entry(step.key.run).or_default().push(step);
+        }
         self.uniques = found.uniques.into_iter().map(|unique| (Arc::clone(&unique.key), unique)).collect();
         found.jobs
     }

@@ -33,6 +33,10 @@ impl Shard {
         let (run, definition) = (Arc::clone(&live.run), Arc::clone(&live.definition));
         self.dirty.settled.push(Settled { run, definition, stored: live.stored, dead });
         let ended = Arc::clone(&live.run);
+        // Reused rows of a workflow that never began.
+        if !live.reused.is_empty() {
+            self.pins.steps(self.next_batch(), ended.id, live.reused);
+        }
         let record = RunRecord { run: live.run, definition: live.definition, job: row, dead_letter: dead };
         self.pins.run(self.next_batch(), record);
         if let Some(job) = job {

@@ -159,8 +159,11 @@ impl Shard {
         for record in records {
             let (run, has_steps) = (record.run.id, record.run.has_open_steps());
             shard.take_up(record, cx);
+            let steps = steps.remove(&run).unwrap_or_default();
             if has_steps {
-                shard.restore_workflow(run, steps.remove(&run).unwrap_or_default(), cx);
+                shard.restore_workflow(run, steps, cx);
+            } else if let Some(live) = shard.runs.get_mut(&run) {
+                live.reused = steps;
             }
         }
         shard.give_up_outlived(cx);

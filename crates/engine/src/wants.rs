@@ -48,8 +48,11 @@ impl Shard {
             | Command::Progress { run, .. } => {
                 self.want_run(*run, &mut wants);
             }
-            Command::RetryRun(RetryRun { namespace, run, key, .. }) => {
+            Command::RetryRun(RetryRun { namespace, run, key, from, .. }) => {
                 self.want_run(*run, &mut wants);
+                if from.is_some() && !self.pins.steps.contains_key(run) {
+                    wants.push(Want::Steps(*run));
+                }
                 if let Some(key) = key {
                     self.want_unique(&keys::retry_key(namespace, *run, &key.text), &mut wants);
                 }
@@ -114,6 +117,7 @@ impl Shard {
     pub fn supplied(&mut self) {
         self.forget_messages();
         self.fetched.runs.clear();
+        self.fetched.steps.clear();
         self.fetched.uniques.clear();
         for id in std::mem::take(&mut self.fetched.jobs) {
             // A dirty job leaves memory when its batch is sealed.

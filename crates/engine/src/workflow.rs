@@ -13,6 +13,7 @@ mod approvals;
 mod by_hand;
 mod flow;
 mod restore;
+mod retry;
 mod start;
 mod stop;
 mod values;
@@ -25,7 +26,7 @@ use punctual_core::limits::{EARLIER_ERROR_BYTES_MAX, ERROR_BYTES_MAX};
 use punctual_core::planted::{Fault, is_planted};
 use punctual_core::run::{Event, Reason, Run, Status, StepsEnd};
 use punctual_core::template::Value;
-use punctual_core::workflow::{Decision, End, Graph, Output, State, StepKey, StepReason, StepRecord, Work};
+use punctual_core::workflow::{Decision, End, Output, State, StepKey, StepReason, StepRecord, Work};
 
 use crate::Shard;
 use crate::event::Context;
@@ -33,6 +34,7 @@ use crate::family::NEXT_BATCH;
 use crate::memory::Stored;
 
 pub(crate) use flow::Flow;
+pub(crate) use retry::Reuse;
 
 impl Shard {
     /// Starts a ready workflow.
@@ -40,11 +42,13 @@ impl Shard {
         if self.is_batch_full() {
             return self.split_after(run, NEXT_BATCH, cx);
         }
-        let Some(workflow) = self.runs.get(&run).and_then(|live| live.definition.workflow()) else { return };
-        let graph = Graph::of(workflow).expect("a workflow is checked before it is stored");
+        let Some(live) = self.runs.get_mut(&run).filter(|live| live.definition.workflow().is_some()) else {
+            return;
+        };
+        let reused = std::mem::take(&mut live.reused);
         if self.transition(run, Event::StepsBegun, cx) {
-            self.flows.insert(run, Flow::new(graph));
-            self.due_flows.insert(run);
+            self.restore_workflow(run, reused, cx);
+            self.note_percent(run, cx);
         }
     }
 
@@ -189,7 +193,11 @@ impl Shard {
             End::Failed(step) => self.failed_with(run, step),
             End::Succeeded => self.succeeded_with(run),
         };
-        self.flows.remove(&run);
+        let flow = self.flows.remove(&run);
+        // A retry may come before its rows can be read. A sub-workflow is only tried again with the whole.
+        if let Some(flow) = flow.filter(|_| self.runs.get(&run).is_some_and(|live| live.run.step.is_none())) {
+            self.pins.steps(self.next_batch(), run, flow.rows.into_values().collect());
+        }
         self.transition(run, Event::StepsEnded(end), cx);
     }
 

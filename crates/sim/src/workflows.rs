@@ -6,7 +6,7 @@ use punctual_core::command::StepsAct;
 use punctual_core::name::Name;
 use punctual_core::retry::Retry;
 use punctual_core::task::Task;
-use punctual_core::workflow::{Map, Rule, Step, Wait, Work, Workflow};
+use punctual_core::workflow::{Map, RetryFrom, Rule, Step, Wait, Work, Workflow};
 
 use crate::dice::Dice;
 use crate::workload;
@@ -42,6 +42,15 @@ pub(crate) fn act(dice: &mut Dice) -> StepsAct {
         2 => StepsAct::Reject(step),
         3 => StepsAct::Skip(step),
         _ => StepsAct::Cancel(step),
+    }
+}
+
+/// Where a retry begins. `None` means that the whole run is tried again.
+pub(crate) fn retry_from(dice: &mut Dice) -> Option<RetryFrom> {
+    match dice.below(4) {
+        0 => None,
+        1 => Some(RetryFrom::Steps(vec![name(dice.below(4))])),
+        _ => Some(RetryFrom::Failed),
     }
 }
 

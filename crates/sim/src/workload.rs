@@ -39,6 +39,8 @@ pub(crate) struct People {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known<'a> {
     pub(crate) runs: &'a [RunId],
+    /// Workflows that have ended.
+    pub(crate) workflows: &'a [RunId],
     pub(crate) now: Timestamp,
 }
 
@@ -92,7 +94,19 @@ impl People {
             18 => {
                 let dead_letter = ticket.0.is_multiple_of(2);
                 let (key, resume) = (key(dice), ticket.0.is_multiple_of(3));
-                Command::RetryRun(RetryRun { namespace, run, params, due: None, key, resume, dead_letter })
+                let from = workflows::retry_from(dice);
+                let flow = if dice.one_in(2) { dice.pick(known.workflows).copied() } else { None };
+                Command::RetryRun(RetryRun {
+                    namespace,
+                    run: flow.unwrap_or(run),
+                    params,
+                    due: None,
+                    key,
+                    resume,
+                    dead_letter,
+                    from,
+                    step_params: None,
+                })
             }
             21..=23 => {
                 let (act, by) = (workflows::act(dice), Some("ops".into()));

@@ -195,6 +195,21 @@ fn a_step_that_starts_against_its_rule_is_found() {
 }
 
 #[test]
+fn a_retry_that_executes_a_reused_step_is_found() {
+    check(Fault::ReusedStepIsExecuted, "steps: retry");
+}
+
+#[test]
+fn a_retry_that_reuses_what_needs_an_executed_step_is_found() {
+    check(Fault::RetryIgnoresNeeds, "steps: retry");
+}
+
+#[test]
+fn a_retry_that_reuses_a_failure_is_found() {
+    check(Fault::RetryReusesFailure, "steps: retry");
+}
+
+#[test]
 fn a_worker_that_lends_while_it_drains_is_found() {
     check(Fault::DrainLends, "drain");
 }

@@ -10,9 +10,12 @@ use punctual_core::ids::{Epoch, JobId, RunId, WorkerId};
 use punctual_core::job::{Cursor, Definition, Job};
 use punctual_core::name::Namespace;
 use punctual_core::progress::Progress;
-use punctual_core::run::{Child, Event, Origin, Part, Run, SplitRole, Trigger};
+use punctual_core::run::{Child, Event, Origin, Part, Run, SplitRole, StepOf, StepsEnd, Trigger};
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::task::Task;
+use punctual_core::workflow::{
+    Rule, Skip as SkipStep, State as StepState, Step, StepKey, StepRecord, Work, Workflow,
+};
 
 use crate::checks::Check;
 use crate::history::History;
@@ -30,6 +33,9 @@ pub(crate) struct Story {
     pub(crate) revisions: Vec<Revision>,
     pub(crate) runs: Vec<Run>,
     pub(crate) skips: Vec<Skip>,
+    /// The workflow that its last fire executes, and the rows of its steps.
+    pub(crate) workflow: Workflow,
+    pub(crate) steps: Vec<StepRecord>,
 }
 
 impl Story {
@@ -48,7 +54,8 @@ impl Story {
             cursor: Cursor::default(),
         };
         job.plan_after(at(0));
-        Story { job, revisions: Vec::new(), runs: Vec::new(), skips: Vec::new() }
+        let workflow = Workflow { steps: Vec::new(), finally: Vec::new(), output: None };
+        Story { job, revisions: Vec::new(), runs: Vec::new(), skips: Vec::new(), workflow, steps: Vec::new() }
     }
 
     pub(crate) fn edit(&mut self, edit: impl FnOnce(&mut Definition)) {
@@ -126,6 +133,50 @@ impl Story {
         tell(run, Event::Split(children), due);
         tell(run, Event::Joined, due + 1);
         self
+    }
+
+    /// A fire that executes a workflow: `a` for one second, then `b` for another; `alarm` is skipped, and `clean` comes
+    /// last. The first worker of `a` may vanish.
+    pub(crate) fn fire_workflow(&mut self, due: i64, loses_worker: bool) -> &mut Story {
+        let step = |name: &str, needs: &[&str]| Step {
+            needs: needs.iter().map(|name| name.parse().unwrap()).collect(),
+            ..Step::of(name.parse().unwrap(), Work::Task(Task::Noop))
+        };
+        let alarm = Step { rule: Rule::AnyFailed, ..step("alarm", &["a"]) };
+        self.workflow.steps = vec![step("a", &[]), step("b", &["a"]), alarm];
+        self.workflow.finally = vec![step("clean", &[])];
+        let place = self.runs.len();
+        let parent = self.born(Trigger::Schedule, due).id;
+        for (number, name, from) in [(0, "a", due), (1, "b", due + 1), (3, "clean", due + 2)] {
+            let child = self.born(Trigger::Parent, from);
+            child.step = Some(Box::new(StepOf { parent, step: number, path: name.into(), item: None }));
+            assign(child, from);
+            if loses_worker && name == "a" {
+                tell(child, Event::Lost { token: child.token }, from);
+                assign(child, from);
+            }
+            let outcome = Outcome::succeeded(at(from));
+            tell(child, Event::Reported { token: child.token, outcome }, from + 1);
+            let key = StepKey { run: parent, step: number, item: None };
+            let mut row = StepRecord { child: Some(child.id), ..StepRecord::active(key, at(from)) };
+            row.end(StepState::Succeeded, None, at(from + 1));
+            self.steps.push(row);
+        }
+        let skipped = StepKey { run: parent, step: 2, item: None };
+        self.steps.insert(2, StepRecord::skipped(skipped, SkipStep::Rule, at(due + 1)));
+        let definition = Definition::of(Task::Workflow(Box::new(self.workflow.clone())));
+        let run = &mut self.runs[place];
+        tell(run, Event::Due, due);
+        run.apply(Event::StepsBegun, &definition, at(due)).unwrap();
+        let end = Event::StepsEnded(StepsEnd::Succeeded { output: Box::default() });
+        run.apply(end, &definition, at(due + 3)).unwrap();
+        self
+    }
+
+    /// The run of a step of the workflow.
+    pub(crate) fn run_of_step(&mut self, name: &str) -> &mut Run {
+        let is_of = |run: &&mut Run| run.step.as_ref().is_some_and(|step| &*step.path == name);
+        self.runs.iter_mut().find(is_of).unwrap()
     }
 
     /// A fire whose first worker vanishes after two checkpoints and whose second one succeeds.
@@ -214,6 +265,9 @@ impl Story {
         self.revisions.iter().for_each(|revision| history.add_revision(revision));
         self.runs.iter().for_each(|run| history.add_run(run));
         self.skips.iter().for_each(|skip| history.add_skip(skip));
+        if let Some(run) = self.steps.first().map(|step| step.key.run) {
+            history.add_workflow(run, &self.workflow, &self.steps);
+        }
         history
     }
 

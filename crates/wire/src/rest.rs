@@ -2,6 +2,7 @@
 //!
 //! Every object can be written and read: the server writes answers; the client, the CLI and `verify` read them.
 
+mod again;
 mod approval;
 mod attempt;
 mod checked;
@@ -32,6 +33,7 @@ mod token;
 mod whoami;
 mod why;
 
+pub use again::{Again, RetryFrom, StepAgain};
 pub use approval::Approval;
 pub use attempt::{Attempt, AttemptResult};
 pub use calendar::{Calendar, Carried, Day};
@@ -41,7 +43,7 @@ pub use dead_letter::DeadLetter;
 pub use decide::{Action, Chosen, DECIDED_MAX, Decide, Decision, Decisions};
 pub use descriptor::{Descriptor, PutDescriptor, Service};
 pub use graph::{ByHand, Comment, Graph, GraphEdge, GraphNode, StepItems, StepState};
-pub use history::{Line, Resume, Skip, Stats};
+pub use history::{Line, Resume, Skip, Stats, Step, Workflow};
 pub use job::{Cursor, Fire, Job, JobState, MADE_HEADER, Made};
 pub use listed::{
     ActOnRuns, ActedOnRuns, ChosenRuns, LastRun, RunAction, RunPage, RunsMatching, StateCounts,
@@ -69,7 +71,7 @@ pub use queue::{ALSO_MAX, Direction, Flushed, Messages, Paused, Queue, TAKE_WAIT
 pub use revision::{Diff, Revision, RevisionFile};
 pub use run::{Checkpoint, Child, Event, Run, Shard, State, Trigger, statuses};
 pub use statistics::{JobStatistics, Percentiles, RunCounts, StatisticsBucket};
-pub use submit::{Again, Cancel, Move, SendEvent, SentEvent, Start, Started, Submit, key};
+pub use submit::{Cancel, Move, SendEvent, SentEvent, Start, Started, Submit, key};
 pub use token::{AddToken, NewToken, Role, Token};
 pub use whoami::{Auth, NamespaceCounts, Whoami};
 pub use why::{Why, WhyDetails};

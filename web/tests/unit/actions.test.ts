@@ -45,5 +45,7 @@ test('a workflow has no attempt to move: it is paused and resumed', () => {
   const run = { state: 'running', reason: null } as const;
   expect(actionsOf(run, {})).toEqual(['pause', 'cancel']);
   expect(actionsOf(run, { paused: { at: '2026-11-17T02:00:00Z' } })).toEqual(['resume', 'cancel']);
-  expect(actionsOf({ ...run, state: 'failed' }, {})).toEqual(['replay', 'retry']);
+  expect(actionsOf({ ...run, state: 'failed' }, {})).toEqual(['replay', 'retry', 'retryFailed']);
+  expect(actionsOf({ ...run, state: 'cancelled' }, {})).toEqual(['replay', 'retry', 'retryFailed']);
+  expect(actionsOf({ ...run, state: 'succeeded' }, {})).toEqual(['replay', 'retry']);
 });

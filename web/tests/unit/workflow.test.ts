@@ -5,6 +5,7 @@ import { gantt } from '../../src/screens/workflow/gantt';
 import { isIn, layout, neighbour, toPath, type Drawing } from '../../src/screens/workflow/layout';
 import {
   commented,
+  canRetryFrom,
   nameOf,
   shownStep,
   stepActions,
@@ -200,6 +201,15 @@ describe('a step', () => {
     expect(of('active')).toEqual(['cancel']);
     expect(of('active', 'approve')).toEqual(['approve', 'reject', 'skip']);
     expect(of('succeeded')).toEqual([]);
+  });
+
+  test('is where a retry can begin when its workflow has ended', () => {
+    const of = (state: Graph['state'], name = 'a') => canRetryFrom({ run: '7', state }, step(name, 1));
+    expect(of('failed')).toBe(true);
+    expect(of('succeeded')).toBe(true);
+    expect(of('running')).toBe(false);
+    expect(of('failed', 'settle/book'), 'it runs again with its sub-workflow').toBe(false);
+    expect(canRetryFrom({}, step('a', 1)), 'the graph of a job').toBe(false);
   });
 
   test('counts its items, or the steps that are folded into it', () => {

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::{Cause, Reason, Run, State, What};
 use crate::Timestamp;
 use crate::ids::RunId;
+use crate::job::Definition;
 use crate::progress::Reported;
+use crate::task::Task;
 use crate::workflow::ByHand;
 
 /// The step of a workflow that a run executes.
@@ -54,6 +56,27 @@ impl Run {
     /// Whether it is a workflow whose steps have begun and not all ended.
     pub fn has_open_steps(&self) -> bool {
         matches!(self.state, State::Split { .. }) && self.children().is_empty()
+    }
+
+    /// Whether it is a workflow whose steps have begun, also if it has ended.
+    pub fn has_begun_steps(&self) -> bool {
+        self.split_role.is_none() && self.entries.iter().any(|entry| entry.what == What::Split)
+    }
+
+    /// Whether it may have rows of steps that its shard needs: it is a workflow whose steps have begun, or a retry that
+    /// reuses steps and has not begun.
+    pub fn may_have_steps(&self) -> bool {
+        self.has_open_steps() || (self.retry_of.is_some() && self.attempt == 0)
+    }
+
+    /// Its definition with its own parameters of steps.
+    pub fn own_definition(&self, definition: Arc<Definition>) -> Arc<Definition> {
+        let own = self.step_params.as_ref().and_then(|params| {
+            // They were checked when the run was made.
+            let workflow = definition.workflow()?.with_step_params(params).ok()?;
+            Some(Definition { task: Task::Workflow(Box::new(workflow)), ..(*definition).clone() })
+        });
+        own.map_or(definition, Arc::new)
     }
 
     /// Who has paused the workflow. `None` means that it is not paused, or has ended.

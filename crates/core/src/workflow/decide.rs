@@ -28,6 +28,12 @@ impl State {
         matches!(self, State::Succeeded | State::Failed | State::Skipped)
     }
 
+    pub fn parse(text: &str) -> Option<State> {
+        [State::Open, State::Active, State::Succeeded, State::Failed, State::Skipped]
+            .into_iter()
+            .find(|state| state.as_str() == text)
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             State::Open => "open",
@@ -226,7 +232,7 @@ impl Progress {
 
 impl Rule {
     /// Whether it holds for the ends of the needed steps.
-    fn holds(self, mut ends: impl Iterator<Item = State>) -> bool {
+    pub fn holds(self, mut ends: impl Iterator<Item = State>) -> bool {
         match self {
             Rule::AllSucceeded => ends.all(|end| end == State::Succeeded),
             Rule::AnySucceeded => ends.any(|end| end == State::Succeeded),

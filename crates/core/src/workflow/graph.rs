@@ -176,7 +176,7 @@ fn listed(names: &[&str], between: &str) -> String {
 }
 
 /// The index of each step.
-fn names(workflow: &Workflow) -> Result<HashMap<&str, usize>, Invalid> {
+pub(super) fn names(workflow: &Workflow) -> Result<HashMap<&str, usize>, Invalid> {
     let mut names = HashMap::new();
     for (index, step) in workflow.all().enumerate() {
         let name = step.name.as_str();
@@ -192,7 +192,7 @@ fn names(workflow: &Workflow) -> Result<HashMap<&str, usize>, Invalid> {
     Ok(names)
 }
 
-fn find(names: &HashMap<&str, usize>, name: &Name) -> Result<usize, String> {
+pub(super) fn find(names: &HashMap<&str, usize>, name: &Name) -> Result<usize, String> {
     names.get(name.as_str()).copied().ok_or_else(|| {
         let mut known: Vec<(usize, &str)> = names.iter().map(|(name, index)| (*index, *name)).collect();
         known.sort_unstable();

@@ -88,6 +88,10 @@ pub enum StepReason {
     Stopped,
     /// It succeeded, and its output is too long to be used in expressions.
     OutputTooLong,
+    /// It ended in an earlier run, of which this run is a retry.
+    Reused {
+        output_too_long: bool,
+    },
 }
 
 impl ByHand {
@@ -114,7 +118,13 @@ impl StepReason {
             StepReason::TooManyApprovals => "too_many_approvals",
             StepReason::Stopped => "stopped",
             StepReason::OutputTooLong => "output_too_long",
+            StepReason::Reused { output_too_long: false } => "reused",
+            StepReason::Reused { output_too_long: true } => "reused: output_too_long",
         }
+    }
+
+    pub fn is_output_too_long(self) -> bool {
+        matches!(self, StepReason::OutputTooLong | StepReason::Reused { output_too_long: true })
     }
 }
 

@@ -10,14 +10,16 @@ use punctual_core::job::{Definition, Invalid};
 use punctual_core::limits::{CHAIN_MAX, LIVE_RUNS_MAX};
 use punctual_core::name::Namespace;
 use punctual_core::progress::Reported;
-use punctual_core::run::{Caller, Link, Origin, Run, State, Trigger, Wait};
+use punctual_core::run::{Caller, Link, Origin, Run, State, Status, Trigger, Wait};
 use punctual_core::task::Params;
+use punctual_core::workflow::StepParams;
 
 use super::Reply;
 use super::keys::{Claim, given_key, job_run_key, retry_key, submit_key, unique_of};
 use crate::Shard;
 use crate::event::Context;
 use crate::memory::LiveRun;
+use crate::workflow::Reuse;
 
 /// What a command sets on the run it makes.
 #[derive(Default)]
@@ -27,6 +29,7 @@ struct Launch {
     retry_of: Option<RunId>,
     /// The checkpoint that it starts at.
     checkpoint: Option<Reported>,
+    step_params: Option<Box<StepParams>>,
     /// The run is held instead of skipped, whatever the overlap policy of its job.
     patient: bool,
     link: Option<Link>,
@@ -109,11 +112,13 @@ impl Shard {
 
     /// Starts a run made by a command, and answers with it.
     fn launch(&mut self, run: RunId, launch: Launch, cx: &mut Context<'_>) -> Reply {
-        let Launch { params, key, retry_of, checkpoint, patient, link } = launch;
+        let Launch { params, key, retry_of, checkpoint, step_params, patient, link } = launch;
         let live = self.runs.get_mut(&run).expect("the run at hand is in memory");
         let made = Arc::make_mut(&mut live.run);
         made.params = params;
         made.retry_of = retry_of;
+        made.step_params = step_params;
+        live.definition = made.own_definition(Arc::clone(&live.definition));
         if let Some(checkpoint) = checkpoint {
             made.continue_at(checkpoint);
         }
@@ -153,7 +158,8 @@ impl Shard {
             let (run, status) = (retry.run, record.run.status());
             return Err(Refusal::WrongState { run, status, hint: hint.into() });
         }
-        let key = retry.key.map(|key| Claim::new(key, |text| retry_key(&retry.namespace, retry.run, text)));
+        let key =
+            retry.key.clone().map(|key| Claim::new(key, |text| retry_key(&retry.namespace, retry.run, text)));
         if let Some(existing) = self.bearer(key.as_ref(), cx.now) {
             return Ok(Answer::Existing(existing));
         }
@@ -165,17 +171,22 @@ impl Shard {
         if retry.dead_letter && retry.due.is_some_and(|due| due > cx.now) {
             return Err(Invalid::new("due_at", "lies in the future; a replay starts at once").into());
         }
+        let Reuse { rows, params: step_params } = self.plan_reuse(&retry, &record, cx)?;
         room_for_one(cx)?;
         let params = retry.params.or_else(|| record.run.params.clone());
         let run = self.make_retry(&record, retry.due.unwrap_or(record.run.due), cx);
+        self.write_reused(run, rows);
         let patient = retry.dead_letter;
         let reported = record.run.progress.as_deref().filter(|_| retry.resume);
         let checkpoint = reported.and_then(|reported| reported.clone().for_new_run());
-        let launch = Launch { params, key, retry_of: Some(retry.run), checkpoint, patient, link: None };
+        let launch = Launch { params, key, retry_of: Some(retry.run), checkpoint, step_params, patient, link: None };
         let reply = self.launch(run, launch, cx);
         // A run that was skipped at once tried nothing, so the dead letter stays.
         if self.runs.contains_key(&run) {
             self.decide(record);
+        }
+        if matches!(&reply, Ok(Answer::Run(made)) if made.status() == Status::Skipped) {
+            self.drop_reused(run);
         }
         reply
     }

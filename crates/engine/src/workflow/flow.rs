@@ -75,11 +75,6 @@ pub(super) struct MapResult {
 }
 
 impl Flow {
-    pub(super) fn new(graph: Graph) -> Flow {
-        let progress = Progress::new(&graph);
-        Flow::with(graph, progress)
-    }
-
     pub(super) fn with(graph: Graph, progress: Progress) -> Flow {
         Flow {
             graph,
@@ -180,7 +175,7 @@ pub(super) fn known(row: &StepRecord) -> Known<'_> {
     });
     let output = match &row.output {
         Some(text) => Output::Text(text),
-        None if row.reason == Some(StepReason::OutputTooLong) => Output::TooLong,
+        None if row.reason.is_some_and(StepReason::is_output_too_long) => Output::TooLong,
         None => Output::Nothing,
     };
     let error = (!row.error.is_empty()).then_some(&*row.error);

@@ -1,10 +1,10 @@
-//! Continues workflows after a load.
+//! Puts workflows into memory: when they begin, and after a load.
 
 use std::sync::Arc;
 
 use punctual_core::ids::RunId;
 use punctual_core::planted::{Fault, is_planted};
-use punctual_core::workflow::{Graph, Progress, State, StepKey, StepRecord};
+use punctual_core::workflow::{Graph, Progress, State, StepKey, StepReason, StepRecord};
 
 use super::flow::{Flow, Mapped};
 use super::{index, number};
@@ -20,7 +20,10 @@ impl Shard {
         let mut states = vec![State::Open; graph.nodes().len()];
         for row in rows.iter().filter(|row| row.key.item.is_none()) {
             if let Some(state) = states.get_mut(index(row.key.step)) {
-                *state = if is_planted(Fault::StepIsStartedAgain) { State::Open } else { row.state };
+                let is_forgotten = is_planted(Fault::StepIsStartedAgain)
+                    || (is_planted(Fault::ReusedStepIsExecuted)
+                        && matches!(row.reason, Some(StepReason::Reused { .. })));
+                *state = if is_forgotten { State::Open } else { row.state };
             }
         }
         let is_stopping = live.run.cancelling().is_some();

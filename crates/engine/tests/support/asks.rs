@@ -68,6 +68,8 @@ pub(crate) fn retry(run: RunId) -> RetryRun {
         key: None,
         resume: false,
         dead_letter: false,
+        from: None,
+        step_params: None,
     }
 }
 

@@ -84,7 +84,7 @@ impl Rows {
         let listeners = listeners.collect();
         let (runs, queues, recent_counts) = (runs.collect::<Vec<_>>(), queues.collect(), recent.collect());
         let is_loaded =
-            |id: RunId| runs.iter().any(|record| record.run.id == id && record.run.has_open_steps());
+            |id: RunId| runs.iter().any(|record| record.run.id == id && record.run.may_have_steps());
         let steps = self.all().filter_map(|row| match row {
             Row::Step(step) if is_loaded(step.key.run) => Some(Arc::clone(step)),
             _ => None,
@@ -102,6 +102,12 @@ impl Rows {
                     found.jobs.extend(id.and_then(|id| self.job(*id)));
                 }
                 Want::Run(id) => found.runs.extend(self.run(*id).map(|run| self.record(run))),
+                Want::Steps(id) => found.steps.extend(self.all().filter_map(|row| match row {
+                    Row::Step(step) if step.key.run == *id && step.key.item.is_none() => {
+                        Some(Arc::clone(step))
+                    }
+                    _ => None,
+                })),
                 Want::Message(id) => found.messages.extend(self.message(*id)),
                 Want::Unique(key) => {
                     if let Some(Row::Unique(unique)) = self.get(shard, &RowKey::Unique(Arc::clone(key))) {

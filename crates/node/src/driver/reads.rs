@@ -255,6 +255,9 @@ fn split(found: Found, commands: &[(ShardId, usize)]) -> Vec<(ShardId, Found)> {
     for record in found.runs {
         part(record.run.shard(), &mut |found| found.runs.push(record.clone()));
     }
+    for step in found.steps {
+        part(step.key.run.shard(), &mut |found| found.steps.push(step.clone()));
+    }
     for unique in found.uniques {
         part(unique.holder.shard(), &mut |found| found.uniques.push(unique.clone()));
     }

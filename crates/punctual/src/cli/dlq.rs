@@ -96,7 +96,7 @@ impl Verb {
             Verb::Show { id } => show(session, id).await,
             Verb::Replay { which: Which { ids, all: false, .. }, params, due, resume } if ids.len() == 1 => {
                 let params = params.map(|params| params.0);
-                let again = Again { params, due_at: due.map(Text), key: None, resume };
+                let again = Again { params, due_at: due.map(Text), resume, ..Again::default() };
                 let made = client.replay(namespace, ids[0], &again).await?;
                 run::follow(session, made, false).await
             }

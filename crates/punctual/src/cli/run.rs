@@ -3,6 +3,7 @@
 mod approvals;
 mod events;
 mod report;
+mod retry;
 mod steps;
 mod view;
 mod wait;
@@ -12,19 +13,18 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use punctual_client::RunQuery;
-use punctual_core::Timestamp;
 use punctual_core::ids::RunId;
 use punctual_core::limits::PAGE_MAX;
 use punctual_core::name::Name;
 use punctual_core::run::Status;
 use punctual_wire::job_file::{Noop, Process, Retry, Route, Strategy, Task};
-use punctual_wire::rest::{Again, Cancel, Child, Move, Run, Submit};
+use punctual_wire::rest::{Cancel, Child, Move, Run, Submit};
 use punctual_wire::text::Span;
 use punctual_wire::{Text, yaml};
 use serde::Serialize;
 
 use super::failure::{Exit, Failure};
-use super::job::{Params, StartArgs};
+use super::job::StartArgs;
 use super::logs::Logs;
 use super::output::print;
 use super::paging::{gather, say_if_more};
@@ -133,22 +133,10 @@ Examples:
 Examples:
   punctual run retry 4683711365120 --wait
   punctual run retry 4683711365120 --resume
-  punctual run retry 4683711365120 --due 2026-12-01T08:00:00Z")]
-    Retry {
-        id: RunId,
-        /// Other parameters, as a JSON object
-        #[arg(long, value_name = "JSON")]
-        params: Option<Params>,
-        /// Another due time for the new run
-        #[arg(long, value_name = "INSTANT")]
-        due: Option<Timestamp>,
-        /// Start at the last checkpoint of the finished run
-        #[arg(long)]
-        resume: bool,
-        /// Wait until the new run has ended; exit code 0 means success
-        #[arg(long)]
-        wait: bool,
-    },
+  punctual run retry 4683711365120 --due 2026-12-01T08:00:00Z
+  punctual run retry 4683711365120 --from failed
+  punctual run retry 4683711365120 --from load,settle --step-params load='{\"day\": 7}'")]
+    Retry(retry::Retry),
     /// Report the progress of this attempt; for scripts that a worker runs
     #[command(after_help = "\
 Examples:
@@ -275,12 +263,7 @@ impl Verb {
                 })
             }
             Verb::Report(report) => report.run(),
-            Verb::Retry { id, params, due, resume, wait } => {
-                let params = params.map(|params| params.0);
-                let again = Again { params, due_at: due.map(Text), key: None, resume };
-                let made = client.retry_run(namespace, id, &again).await?;
-                follow(session, made, wait).await
-            }
+            Verb::Retry(retry) => retry.run(session).await,
             Verb::Submit(submit) => {
                 let wait = submit.start.wait;
                 let made = client.submit(namespace, &submit.into_wire()).await?;

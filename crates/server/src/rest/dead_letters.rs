@@ -11,11 +11,10 @@ use punctual_core::command::{Answer, Command, RetryRun};
 use punctual_core::ids::RunId;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::Status;
-use punctual_core::task::Params;
 use punctual_store::LetterFilter;
 use punctual_wire::Text;
 use punctual_wire::rest::{
-    self, Action, Again, Chosen, Code, DeadLetter, Decide, Decision, Decisions, Page, Problem, Started,
+    self, Action, Again, Chosen, Code, DeadLetter, Decide, Decision, Decisions, Page, Problem,
 };
 use serde::Deserialize;
 
@@ -82,9 +81,8 @@ pub(crate) async fn replay(
     IdempotencyKey(key): IdempotencyKey,
     MaybeJson(body): MaybeJson<Again>,
 ) -> Result<Response, Failed> {
-    let again = body.into_core(key.as_deref())?;
-    let command = replay_of(&at.namespace, at.run, again);
-    endpoints.ask_new_run(&at.namespace, command).await
+    let replay = body.into_core(key.as_deref(), (at.namespace.clone(), at.run), true)?;
+    endpoints.ask_new_run(&at.namespace, Command::RetryRun(replay)).await
 }
 
 pub(crate) async fn discard(State(endpoints): State<Endpoints>, at: RunAt) -> Result<StatusCode, Failed> {
@@ -104,11 +102,13 @@ pub(crate) async fn decide(
     request::Json(body): request::Json<Decide>,
 ) -> Result<Json<Decisions>, Failed> {
     let chosen = body.chosen()?;
-    let again = Again { params: body.params, due_at: body.due_at, key: None, resume: body.resume };
-    let again = again.into_core(key.as_deref())?;
+    let (params, due_at, resume) = (body.params, body.due_at, body.resume);
+    let again = Again { params, due_at, resume, ..Again::default() };
+    // The run is that of each letter in turn.
+    let replay = again.into_core(key.as_deref(), (namespace.clone(), RunId(0)), true)?;
     let (ids, more) = choose(&endpoints, &namespace, chosen).await?;
     let command = |run| match body.action {
-        Action::Replay => replay_of(&namespace, run, again.clone()),
+        Action::Replay => Command::RetryRun(RetryRun { run, ..replay.clone() }),
         Action::Discard => Command::DiscardDeadLetter { namespace: namespace.clone(), run },
     };
     let decisions = stream::iter(ids).map(|run| decided(&endpoints, run, command(run)));
@@ -149,17 +149,4 @@ async fn decided(endpoints: &Endpoints, letter: RunId, command: Command) -> Deci
         Ok(other) => Decision { problem: Some(unexpected(&other).0), ..nothing },
         Err(Failed(problem)) => Decision { problem: Some(problem), ..nothing },
     }
-}
-
-fn replay_of(namespace: &Namespace, run: RunId, again: Started<(Option<Params>, bool)>) -> Command {
-    let Started { what: (params, resume), due, key } = again;
-    Command::RetryRun(RetryRun {
-        namespace: namespace.clone(),
-        run,
-        params,
-        due,
-        key,
-        resume,
-        dead_letter: true,
-    })
 }

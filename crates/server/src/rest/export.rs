@@ -20,7 +20,7 @@ use punctual_core::name::{Name, Namespace};
 use punctual_core::run::Run;
 use punctual_store::{Error, JobFilter, RunFilter};
 use punctual_wire::Text;
-use punctual_wire::rest::{Event, Line, Resume, Stats};
+use punctual_wire::rest::{self, Event, Line, Resume, Stats};
 use serde::Deserialize;
 
 use super::problem::Failed;
@@ -206,8 +206,35 @@ async fn write_runs(
         for resume in Resume::all(&run) {
             lines.add(&Line::Resume(resume));
         }
+        if run.has_begun_steps() {
+            steps(endpoints, &run, lines).await?;
+        }
     }
     Ok(Stage::Read { runs, read_at, then })
+}
+
+/// The graph of a workflow, and what was decided of its steps. The definition is read last: if the run was pruned
+/// meanwhile, the steps that were read may not be all.
+async fn steps(endpoints: &Endpoints, run: &Run, lines: &mut Lines) -> Result<(), Error> {
+    let (mut rows, mut after) = (Vec::new(), None);
+    loop {
+        let page = endpoints.handle.reads().steps(run.id, after, PAGE).await?;
+        after = page.last().map(|last| (last.key.step, last.key.item));
+        let is_last = page.len() < PAGE;
+        rows.extend(page);
+        if is_last {
+            break;
+        }
+    }
+    let record = endpoints.handle.reads().run(&run.namespace, run.id).await?;
+    let Some(workflow) = record.as_ref().and_then(|record| record.definition.workflow()) else {
+        return Ok(());
+    };
+    if let Ok(graph) = rest::Workflow::of(run.id, workflow) {
+        lines.add(&Line::Workflow(graph));
+    }
+    rows.iter().filter_map(|row| rest::Step::of(workflow, row)).for_each(|row| lines.add(&Line::Step(row)));
+    Ok(())
 }
 
 async fn stats(endpoints: &Endpoints) -> Result<Stats, Error> {

@@ -91,6 +91,8 @@ fn command(namespace: &Namespace, action: RunAction, run: RunId) -> Command {
             key: None,
             resume: false,
             dead_letter: false,
+            from: None,
+            step_params: None,
         }),
     }
 }

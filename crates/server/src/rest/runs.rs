@@ -6,8 +6,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use punctual_core::Timestamp;
-use punctual_core::change::RunRecord;
-use punctual_core::command::{Answer, Command, Refusal, RetryRun, Submit};
+use punctual_core::change::{RunRecord, Want};
+use punctual_core::command::{Answer, Command, Refusal, Submit};
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::{self, Status};
@@ -225,18 +225,8 @@ pub(crate) async fn retry(
     IdempotencyKey(key): IdempotencyKey,
     MaybeJson(body): MaybeJson<Again>,
 ) -> Result<Response, Failed> {
-    let again = body.into_core(key.as_deref())?;
-    let (params, resume) = again.what;
-    let command = Command::RetryRun(RetryRun {
-        namespace: at.namespace.clone(),
-        run: at.run,
-        params,
-        due: again.due,
-        key: again.key,
-        resume,
-        dead_letter: false,
-    });
-    endpoints.ask_new_run(&at.namespace, command).await
+    let retry = body.into_core(key.as_deref(), (at.namespace.clone(), at.run), false)?;
+    endpoints.ask_new_run(&at.namespace, Command::RetryRun(retry)).await
 }
 
 impl Endpoints {

@@ -11,7 +11,7 @@ use punctual_core::command::{ActOnSteps, Command, Refusal, StepsAct};
 use punctual_core::ids::RunId;
 use punctual_core::limits::PAGE_MAX;
 use punctual_core::name::Name;
-use punctual_core::workflow::{Items, State as Became, StepRecord, Work, Workflow};
+use punctual_core::workflow::{Items, State as Became, StepReason, StepRecord, Work, Workflow};
 use punctual_wire::Text;
 use punctual_wire::rest::{self, Code, Comment, Graph, GraphNode, Problem, Run, StepState};
 use serde::Deserialize;
@@ -140,8 +140,8 @@ impl Endpoints {
             node.state = Some(StepState::Open);
             places.insert(node.step.clone(), place);
         }
-        let mut open = vec![(String::new(), workflow, run)];
-        while let Some((prefix, workflow, run)) = open.pop() {
+        let mut open = vec![(String::new(), workflow.clone(), run, None)];
+        while let Some((prefix, workflow, run, reused)) = open.pop() {
             let rows = self.step_rows(run).await?;
             let items = counted(&rows);
             for row in rows.iter().filter(|row| row.key.item.is_none()) {
@@ -151,10 +151,14 @@ impl Endpoints {
                 };
                 let path = format!("{prefix}{}", step.name);
                 if let (Work::Workflow(inner), Some(child)) = (&step.work, row.child) {
-                    open.push((format!("{path}/"), inner, child));
+                    let (inner, reused) = self.inner_of(inner, row, reused.as_ref()).await?;
+                    open.push((format!("{path}/"), inner, child, reused));
                 }
                 let Some(node) = places.get(&path).map(|place| &mut nodes[*place]) else { continue };
                 node.add(row);
+                if let Some(reused) = &reused {
+                    node.reuse_with(reused);
+                }
                 if let (Some(told), Some(seen), false) =
                     (&mut node.items, items.get(&row.key.step), row.state.has_ended())
                 {
@@ -166,10 +170,30 @@ impl Endpoints {
         self.add_runs(nodes).await
     }
 
+    /// The sub-workflow of a step, and the row of the step if it is reused. The earlier run that it ended in may have had
+    /// another sub-workflow.
+    async fn inner_of(
+        &self,
+        inner: &Workflow,
+        row: &Arc<StepRecord>,
+        outer: Option<&Arc<StepRecord>>,
+    ) -> Result<(Workflow, Option<Arc<StepRecord>>), Failed> {
+        let is_reused = matches!(row.reason, Some(StepReason::Reused { .. }));
+        let Some(reused) = outer.or(is_reused.then_some(row)) else {
+            return Ok((inner.clone(), None));
+        };
+        let wants = row.child.iter().map(|child| (child.shard(), Want::Run(*child))).collect();
+        let records = self.handle.reads().fetch(wants).await?.runs;
+        let ran = records.first().and_then(|record| record.definition.workflow());
+        Ok((ran.unwrap_or(inner).clone(), Some(Arc::clone(reused))))
+    }
+
     /// Adds when the run of each step started.
     async fn add_runs(&self, nodes: &mut [GraphNode]) -> Result<(), Failed> {
+        // A reused step started in an earlier run.
+        let started = nodes.iter().enumerate().filter(|(_, node)| !node.is_reused());
         let runs: HashMap<RunId, usize> =
-            nodes.iter().enumerate().filter_map(|(place, node)| Some((node.run?.0, place))).collect();
+            started.filter_map(|(place, node)| Some((node.run?.0, place))).collect();
         let ids: Vec<RunId> = runs.keys().copied().collect();
         for ids in ids.chunks(PAGE_MAX) {
             let wants = ids.iter().map(|run| (run.shard(), Want::Run(*run))).collect();
@@ -216,12 +240,15 @@ fn counted(rows: &[Arc<StepRecord>]) -> HashMap<u32, Items> {
     counted
 }
 
-/// The steps of a sub-workflow that was skipped were skipped too.
+/// The steps of a sub-workflow that was skipped were skipped too. Of a reused one, the steps may be forgotten.
 fn skip_inner(nodes: &mut [GraphNode], places: &HashMap<String, usize>) {
     for place in 0..nodes.len() {
         let parent = nodes[place].parent.as_ref().and_then(|parent| places.get(parent));
-        if parent.is_some_and(|parent| nodes[*parent].state == Some(StepState::Skipped)) {
-            nodes[place].state = Some(StepState::Skipped);
+        let Some(parent) = parent.map(|parent| &nodes[*parent]) else { continue };
+        let (state, is_reused) = (parent.state, parent.is_reused());
+        let is_open = nodes[place].state == Some(StepState::Open);
+        if state == Some(StepState::Skipped) || (is_reused && is_open) {
+            nodes[place].state = state;
         }
     }
 }

@@ -8,6 +8,7 @@ use punctual_core::change::{Batch, Change, Revision, Row};
 use punctual_core::command::{Answer, Command, PutJob, Refusal, RetryRun, RunJob, Submit};
 use punctual_core::ids::{RunId, Token};
 use punctual_core::run::{Origin, Run, Status};
+use punctual_core::workflow::RetryFrom;
 use punctual_engine::Ticket;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -30,6 +31,8 @@ pub(crate) struct Asks {
     cancelled: BTreeMap<RunId, Token>,
     /// Dead letters that a user has asked to discard or to retry.
     decided: FxHashSet<RunId>,
+    /// Where retries of workflows begin, by the tag of the command.
+    retries: FxHashMap<Arc<str>, RetryFrom>,
 }
 
 impl Asks {
@@ -37,10 +40,20 @@ impl Asks {
         if let Command::DiscardDeadLetter { run, .. } | Command::RetryRun(RetryRun { run, .. }) = command {
             self.decided.insert(*run);
         }
+        if let (Command::RetryRun(RetryRun { from: Some(from), .. }), Some(tag)) =
+            (command, tag_asked(command))
+        {
+            self.retries.insert(tag, from.clone());
+        }
         if let Some(tag) = tag_asked(command).filter(|asked| **asked != *tag(ticket)) {
             self.repeated.insert(tag);
         }
         self.waiting.insert(ticket, command.clone());
+    }
+
+    /// Where a retry begins. `None` means that the run is no retry from steps.
+    pub(super) fn retry_from(&self, run: &Run) -> Option<&RetryFrom> {
+        run.retry_of.and(tag_of(run)).and_then(|tag| self.retries.get(&tag))
     }
 
     pub(super) fn may_be_decided(&self, run: RunId) -> bool {

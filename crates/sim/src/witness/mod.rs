@@ -96,12 +96,17 @@ impl Witness {
         self.asks.landed(batch, &born)?;
         self.dated.landed(batch, &born, seen)?;
         self.statistics.landed(batch, &born, seen);
-        self.steps.landed(batch, &born, (&self.jobs, &self.runs), seen)?;
+        self.steps.landed(batch, &born, (&self.jobs, &self.runs, &self.asks), seen)?;
         self.topics.landed(batch, &born, seen)?;
         self.late.landed(&born, &self.jobs, now.clock, seen)?;
         self.messages.landed(batch, now.reached, seen)?;
         self.deliveries.landed(batch, &self.messages, now.time);
         priority::check(batch, &self.runs, &self.jobs, self.has_one_worker, seen)
+    }
+
+    /// The newest workflows that have ended.
+    pub(crate) fn ended_workflows(&self, count: usize) -> Vec<RunId> {
+        self.steps.newest_over(count)
     }
 
     /// All batches of a transaction were committed.

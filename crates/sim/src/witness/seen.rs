@@ -50,6 +50,7 @@ seen! {
     /// Workflows that have ended, steps that were decided, and runs of steps.
     workflows,
     steps_decided,
+    steps_reused,
     step_runs,
     /// Requests between shards that were carried out.
     exchanges,

@@ -1,18 +1,21 @@
 //! Workflows: a plain model of the graph, checked with every commit.
 //!
 //! A step is decided once, after all that it needs has ended, and by its rule. It has one run, or one for each item. Its
-//! end is written with the end of its run. The end of the workflow follows from its steps.
+//! end is written with the end of its run. The end of the workflow follows from its steps. A retry reuses exactly the
+//! steps that need not be executed again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use punctual_core::change::{Batch, Change, Row};
 use punctual_core::ids::RunId;
 use punctual_core::job::Definition;
+use punctual_core::name::Name;
 use punctual_core::run::{Run, Status};
-use punctual_core::workflow::{Graph, Rule, Skip, State, StepKey, StepReason, StepRecord};
+use punctual_core::workflow::{Graph, RetryFrom, Rule, Skip, State, StepKey, StepReason, StepRecord};
 use rustc_hash::FxHashMap;
 
+use super::asks::Asks;
 use super::jobs::Jobs;
 use super::runs::Runs;
 use super::{Seen, Verdict};
@@ -20,6 +23,8 @@ use super::{Seen, Verdict};
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     workflows: FxHashMap<RunId, Workflow>,
+    /// Those that have ended and are no sub-workflows: a retry may reuse their steps.
+    over: BTreeMap<RunId, Workflow>,
     /// The run of each step and item.
     runs: FxHashMap<StepKey, RunId>,
 }
@@ -32,11 +37,16 @@ struct Workflow {
 }
 
 impl Steps {
+    /// The newest workflows that have ended.
+    pub(super) fn newest_over(&self, count: usize) -> Vec<RunId> {
+        self.over.keys().rev().take(count).copied().collect()
+    }
+
     pub(super) fn landed(
         &mut self,
         batch: &Batch,
         born: &[Arc<Run>],
-        (jobs, runs): (&Jobs, &Runs),
+        (jobs, runs, asks): (&Jobs, &Runs, &Asks),
         seen: &mut Seen,
     ) -> Verdict {
         for run in born {
@@ -53,9 +63,12 @@ impl Steps {
         for (step, is_new) in &written {
             self.write(step, *is_new)?;
         }
+        for run in born {
+            self.reused(run, asks, seen)?;
+        }
         // After all rows are known: what a step needs may have ended in the same batch.
         for (step, is_new) in written {
-            if is_new {
+            if is_new && !is_reused(step) {
                 self.decided(step, runs, seen)?;
             }
             self.counted(step, runs)?;
@@ -158,6 +171,69 @@ impl Steps {
         Ok(())
     }
 
+    /// A new run that is a retry from steps reuses those that ended well and need no step that is executed again.
+    fn reused(&self, run: &Run, asks: &Asks, seen: &mut Seen) -> Verdict {
+        let Some(workflow) = self.workflows.get(&run.id) else { return Ok(()) };
+        let rows = workflow.rows.values().filter(|row| is_reused(row));
+        let reused: BTreeMap<&Name, &StepRecord> =
+            rows.filter_map(|row| Some((workflow.name(row.key.step as usize)?, &**row))).collect();
+        // The old run may end in the batch that makes the new one.
+        let old = run.retry_of.and_then(|old| self.over.get(&old).or_else(|| self.workflows.get(&old)));
+        let (Some(old), Some(from)) = (old, asks.retry_from(run)) else {
+            return match reused.keys().next() {
+                Some(step) => Err(format!("steps: run {} reuses step {step} of no run", run.id)),
+                None => Ok(()),
+            };
+        };
+        // A run that was skipped at once has no rows.
+        if run.status() == Status::Skipped {
+            return Ok(());
+        }
+        let mut executed: BTreeSet<usize> = BTreeSet::new();
+        let nodes = workflow.graph.nodes();
+        // Until nothing changes: a plain search that knows nothing of the order of steps.
+        loop {
+            let before = executed.len();
+            for (index, node) in nodes.iter().enumerate() {
+                let name = workflow.name(index);
+                let row = name.and_then(|name| old.row_named(name));
+                let is_named =
+                    matches!(from, RetryFrom::Steps(steps) if name.is_some_and(|it| steps.contains(it)));
+                let is_again = is_named
+                    || workflow.graph.is_finally(index)
+                    || !row.is_some_and(ended_well)
+                    || node.needs.iter().any(|needed| executed.contains(needed));
+                if is_again {
+                    executed.insert(index);
+                }
+            }
+            if executed.len() == before {
+                break;
+            }
+        }
+        for index in 0..nodes.len() {
+            let Some(name) = workflow.name(index) else { continue };
+            let row = old.row_named(name);
+            match (executed.contains(&index), reused.get(name), row) {
+                (true, None, _) => {}
+                (false, Some(new), Some(old))
+                    if (new.state, new.child, &new.output, new.items)
+                        == (old.state, old.child, &old.output, old.items) =>
+                {
+                    seen.steps_reused += 1;
+                }
+                (is_again, new, old) => {
+                    let again = if is_again { "executes" } else { "reuses" };
+                    return Err(format!(
+                        "steps: retry {} {again} step {name}, and its row is {new:?} after {old:?}",
+                        run.id
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Checks the items of a step with `map`.
     fn counted(&self, step: &StepRecord, runs: &Runs) -> Verdict {
         let (key, workflow) = (step.key, &self.workflows[&step.key.run]);
@@ -173,7 +249,7 @@ impl Steps {
         if key.item.is_some() || !step.state.has_ended() {
             return Ok(());
         }
-        let Some(told) = step.items else { return Ok(()) };
+        let Some(told) = step.items.filter(|_| !is_reused(step)) else { return Ok(()) };
         if items.len() != told.total as usize && !is_stopping && step.by_hand.is_none() {
             return refuse(format!("ended after {} of {} items", items.len(), told.total));
         }
@@ -207,28 +283,45 @@ impl Steps {
             }
         }
         let Some(workflow) = self.workflows.remove(&run.id) else { return Ok(()) };
+        let states: Vec<State> = (0..workflow.graph.nodes().len()).map(|step| workflow.state(step)).collect();
+        if run.step.is_none() {
+            self.over.insert(run.id, workflow);
+        }
         if run.started_at.is_none() {
             return Ok(());
         }
         seen.workflows += 1;
-        let states: Vec<State> = (0..workflow.graph.nodes().len()).map(|step| workflow.state(step)).collect();
-        if let Some(open) = states.iter().position(|state| !state.has_ended()) {
-            return Err(format!("steps: workflow {} has ended before its step {open}", run.id));
-        }
-        let has_failed = states.contains(&State::Failed);
-        let expected: &[Status] = match (is_stopped(run), has_failed) {
-            (true, _) => &[Status::Cancelled, Status::TimedOut],
-            (false, true) => &[Status::Failed],
-            (false, false) => &[Status::Succeeded],
-        };
-        if expected.contains(&run.status()) {
-            return Ok(());
-        }
-        Err(format!("steps: workflow {} is {} after {states:?}", run.id, run.status()))
+        follows(run, &states)
     }
 }
 
+/// The end of a workflow follows from its steps.
+fn follows(run: &Run, states: &[State]) -> Verdict {
+    if let Some(open) = states.iter().position(|state| !state.has_ended()) {
+        return Err(format!("steps: workflow {} has ended before its step {open}", run.id));
+    }
+    let has_failed = states.contains(&State::Failed);
+    let expected: &[Status] = match (is_stopped(run), has_failed) {
+        (true, _) => &[Status::Cancelled, Status::TimedOut],
+        (false, true) => &[Status::Failed],
+        (false, false) => &[Status::Succeeded],
+    };
+    if expected.contains(&run.status()) {
+        return Ok(());
+    }
+    Err(format!("steps: workflow {} is {} after {states:?}", run.id, run.status()))
+}
+
 impl Workflow {
+    fn name(&self, step: usize) -> Option<&Name> {
+        Some(&self.definition.workflow()?.step(step)?.name)
+    }
+
+    fn row_named(&self, name: &Name) -> Option<&StepRecord> {
+        let index = self.definition.workflow()?.all().position(|step| step.name == *name)?;
+        self.rows.get(&(u32::try_from(index).ok()?, None)).map(|row| &**row)
+    }
+
     fn state(&self, step: usize) -> State {
         let key = u32::try_from(step).unwrap_or(u32::MAX);
         self.rows.get(&(key, None)).map_or(State::Open, |row| row.state)
@@ -237,6 +330,16 @@ impl Workflow {
     fn items(&self, step: u32) -> impl Iterator<Item = &Arc<StepRecord>> {
         self.rows.range((step, Some(0))..=(step, Some(u32::MAX))).map(|(_, row)| row)
     }
+}
+
+fn is_reused(row: &StepRecord) -> bool {
+    matches!(row.reason, Some(StepReason::Reused { .. }))
+}
+
+/// Whether a retry can reuse the step.
+fn ended_well(row: &StepRecord) -> bool {
+    row.state == State::Succeeded
+        || (row.state == State::Skipped && row.reason != Some(StepReason::Skipped(Skip::Stopped)))
 }
 
 fn is_stopped(run: &Run) -> bool {

@@ -177,7 +177,16 @@ impl World {
 
     fn history(&self) -> History {
         let mut history = History::new();
-        self.runs_of_store().iter().for_each(|run| history.add_run(run));
+        for run in self.runs_of_store() {
+            history.add_run(&run);
+            if run.has_begun_steps()
+                && let Ok(Some(record)) = at_once(self.store.run(&run.namespace, run.id))
+                && let Some(workflow) = record.definition.workflow()
+            {
+                let rows = at_once(self.store.steps(run.id, None, usize::MAX)).unwrap_or_default();
+                history.add_workflow(run.id, workflow, rows.iter().map(|row| &**row));
+            }
+        }
         for job in at_once(self.store.jobs(&JobFilter::default(), None, 1000)).unwrap_or_default() {
             for revision in 1..=job.revision {
                 if let Ok(Some(revision)) = at_once(self.store.revision(job.id, revision)) {

@@ -65,7 +65,8 @@ impl World {
 
     fn people_ask_once(&mut self) {
         let runs = self.witness.runs.newest(30);
-        let known = Known { runs: &runs, now: self.clock() };
+        let workflows = self.witness.ended_workflows(10);
+        let known = Known { runs: &runs, workflows: &workflows, now: self.clock() };
         let command = self.people.ask(Ticket(self.endpoints.next + 1), known, &mut self.dice);
         self.ask(command);
     }

@@ -220,6 +220,8 @@ macro_rules! conformance {
                 steps:
                     steps_read_back_as_they_were_written
                     a_load_brings_the_steps_of_running_workflows
+                    a_load_brings_what_a_retry_reuses
+                    a_fetch_brings_steps_without_their_items
                     steps_are_listed_in_order_and_by_pages
                     a_run_of_a_step_comes_with_the_definition_of_the_step
                     steps_go_with_their_run

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use punctual_core::change::{Row, RowKey};
+use punctual_core::change::{Row, RowKey, Want};
 use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Job};
 use punctual_core::run::{Event, Origin, Run, StepOf, StepsEnd, Trigger};
-use punctual_core::task::Task;
+use punctual_core::task::{Params, Task};
 use punctual_core::workflow::{
     Approval, ApprovalKey, ByHand, Items, State, Step, StepKey, StepReason, StepRecord, Work, Workflow,
 };
@@ -107,6 +107,37 @@ pub async fn a_load_brings_the_steps_of_running_workflows(store: &dyn Store) -> 
     assert_eq!(other.load(store).await?.steps, []);
     let foreign = other.insert(store, [row(&step_of(&first, 3, None))]).await;
     assert!(matches!(foreign, Err(Error::Refused { .. })), "{foreign:?}");
+    Ok(())
+}
+
+pub async fn a_load_brings_what_a_retry_reuses(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let old = begun(&mut leader);
+    let mut held = begun(&mut leader);
+    held.state = punctual_core::run::State::Waiting { wait: punctual_core::run::Wait::Overlap };
+    held.retry_of = Some(old.id);
+    held.step_params = Some(Box::new([(name("load"), Params(r#"{"day":7}"#.into()))].into()));
+    leader.insert(store, [run_row(&held), row(&step_of(&held, 0, None))]).await?;
+    let loaded = leader.load(store).await?;
+    assert_eq!(keys(&loaded.steps), [(held.id, 0, None)]);
+    assert_eq!(*loaded.runs[0].run, held);
+    Ok(())
+}
+
+pub async fn a_fetch_brings_steps_without_their_items(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let (over, other) = (begun(&mut leader), begun(&mut leader));
+    let rows = [
+        history_row(&ended(&over, at(5))),
+        row(&step_of(&over, 2, None)),
+        row(&step_of(&over, 1, Some(0))),
+        row(&step_of(&over, 1, None)),
+        row(&step_of(&other, 0, None)),
+    ];
+    leader.insert(store, rows).await?;
+    let found = store.fetch(vec![(SHARD, Want::Steps(over.id))]).await?;
+    assert_eq!(keys(&found.steps), [(over.id, 1, None), (over.id, 2, None)]);
+    assert_eq!(*found.steps[0], step_of(&over, 1, None));
     Ok(())
 }
 

@@ -43,6 +43,10 @@ impl Reads for Memory {
             match want {
                 Want::Job(namespace, name) => found.jobs.extend(tables.job_named(namespace, name)),
                 Want::Run(run) => found.runs.extend(tables.record_of(run)?.map(looked_up)),
+                Want::Steps(run) => {
+                    let whole = tables.steps(run).filter(|step| step.key.item.is_none());
+                    found.steps.extend(whole.cloned());
+                }
                 Want::Unique(key) => found.uniques.extend(tables.unique(shard, key)),
                 Want::Message(id) => found.messages.extend(tables.message(id)),
             }
@@ -241,7 +245,7 @@ impl Tables {
         let live = self.live_runs(0, i64::MAX);
         let held = live.filter(|run| run.shard() == shard && run.wake_at().is_none());
         let runs = held.map(|run| self.record(run)).collect::<Result<Vec<RunRecord>>>()?;
-        let workflows = runs.iter().filter(|record| record.run.has_open_steps());
+        let workflows = runs.iter().filter(|record| record.run.may_have_steps());
         let steps = workflows.flat_map(|record| self.steps(record.run.id)).cloned().collect();
         let queues = self.queues_of(shard);
         let rows = |first: RowKey, last: RowKey| {

@@ -264,6 +264,9 @@ pub(crate) mod run_terms {
 pub(crate) mod steps {
     pub(crate) const OF_RUNS: &str = "SELECT run, step_no, item, state, child, body FROM steps \
          /*! FORCE INDEX (PRIMARY) */ WHERE {keys run int8}";
+    /// Without the items of steps with `map`.
+    pub(crate) const WHOLE_OF_RUNS: &str = "SELECT run, step_no, item, state, child, body FROM steps \
+         /*! FORCE INDEX (PRIMARY) */ WHERE {keys run int8} AND item = 0";
     pub(crate) const LIST: &str = "SELECT run, step_no, item, state, child, body FROM steps \
          /*! FORCE INDEX (PRIMARY) */ WHERE run = $1 AND (step_no, item) > ($2, $3) ORDER BY step_no, item LIMIT $4";
     pub(crate) const DELETE: &str = "DELETE FROM steps WHERE run = $1";

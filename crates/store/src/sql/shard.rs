@@ -64,7 +64,7 @@ pub(crate) async fn load(c: &mut dyn Connection, shard: ShardId, epoch: Epoch) -
     })
     .await?;
     let (commit, last_id) = fence.ok_or(Error::Fenced { shard, epoch })?;
-    let workflows = live.iter().filter(|(run, _)| run.has_open_steps());
+    let workflows = live.iter().filter(|(run, _)| run.may_have_steps());
     let workflows = workflows.map(|(run, _)| vec![run.id.0.into()]).collect();
     let mut steps = c.by_keys(steps::OF_RUNS, workflows, decode::step).await?;
     steps.sort_unstable_by_key(|step| step.key);
@@ -74,11 +74,12 @@ pub(crate) async fn load(c: &mut dyn Connection, shard: ShardId, epoch: Epoch) -
 
 pub(crate) async fn fetch(c: &mut dyn Connection, wants: &[(ShardId, Want)]) -> Result<Found> {
     let (mut names, mut ids) = (Vec::new(), Vec::new());
-    let (mut keys, mut messages) = (Vec::new(), Vec::new());
+    let (mut keys, mut messages, mut workflows) = (Vec::new(), Vec::new(), Vec::new());
     for (shard, want) in wants {
         match want {
             Want::Job(namespace, name) => names.push(vec![namespace.as_str().into(), name.as_str().into()]),
             Want::Run(run) => ids.push(*run),
+            Want::Steps(run) => workflows.push(vec![run.0.into()]),
             Want::Unique(key) => keys.push(vec![shard.0.into(), key.as_bytes().into()]),
             Want::Message(id) => {
                 messages.push(vec![id.shard().0.into(), id.queue.0.into(), id.number.into()]);
@@ -89,9 +90,11 @@ pub(crate) async fn fetch(c: &mut dyn Connection, wants: &[(ShardId, Want)]) -> 
     let jobs = c.by_keys(jobs::NAMED, names, |row| decode::job(row, &definitions)).await?;
     let uniques = c.by_keys(uniques::GET, keys, decode::unique).await?;
     let messages = c.by_keys(queries::messages::FIND, messages, decode::message).await?;
+    let mut steps = c.by_keys(steps::WHOLE_OF_RUNS, workflows, decode::step).await?;
+    steps.sort_unstable_by_key(|step| step.key);
     let runs = records::runs_by_id(c, &ids, listed).await?;
     let runs = records::records(c, runs).await?;
-    Ok(Found { jobs, runs, uniques, messages })
+    Ok(Found { jobs, runs, steps, uniques, messages })
 }
 
 /// Jobs, waiting runs and messages have three indexes in the same order; a page is the first `limit` rows of all three.

@@ -6,8 +6,7 @@ use crate::history::EventRecord;
 pub(super) fn check(sheet: &mut Sheet<'_>) {
     let history = sheet.history;
     for run in history.runs.values() {
-        let asked = run.at_most_once.or_else(|| Some(history.rules_of(run)?.at_most_once));
-        if asked != Some(true) {
+        if history.is_at_most_once(run) != Some(true) {
             continue;
         }
         sheet.saw(1);

@@ -13,6 +13,7 @@ mod at_most_once;
 mod checkpoint;
 mod overlap;
 mod family;
+mod workflow;
 mod ended;
 mod accounted;
 mod not_vacuous;
@@ -39,6 +40,7 @@ pub enum Check {
     Checkpoint,
     Overlap,
     Family,
+    Workflow,
     Ended,
     Accounted,
     NotVacuous,
@@ -47,7 +49,7 @@ pub enum Check {
 /// A check, its name, the unit that it counts, and its function.
 type Entry = (Check, &'static str, &'static str, fn(&mut Sheet<'_>));
 
-const CHECKS: [Entry; 13] = [
+const CHECKS: [Entry; 14] = [
     (Check::NeverTwice, "never twice", "fires", never_twice::check),
     (Check::NeverEarly, "never early", "starts", never_early::check),
     (Check::NeverLost, "never lost", "due times", never_lost::check),
@@ -58,13 +60,14 @@ const CHECKS: [Entry; 13] = [
     (Check::Checkpoint, "checkpoint", "attempts after a checkpoint", checkpoint::check),
     (Check::Overlap, "overlap", "attempts of jobs that limit them", overlap::check),
     (Check::Family, "family", "child runs", family::check),
+    (Check::Workflow, "workflow", "steps", workflow::check),
     (Check::Ended, "ended", "runs that had to end", ended::check),
     (Check::Accounted, "accounted", "runs", accounted::check),
     (Check::NotVacuous, "not vacuous", "runs", not_vacuous::check),
 ];
 
 impl Check {
-    pub const ALL: [Check; 13] = [
+    pub const ALL: [Check; 14] = [
         Check::NeverTwice,
         Check::NeverEarly,
         Check::NeverLost,
@@ -75,6 +78,7 @@ impl Check {
         Check::Checkpoint,
         Check::Overlap,
         Check::Family,
+        Check::Workflow,
         Check::Ended,
         Check::Accounted,
         Check::NotVacuous,

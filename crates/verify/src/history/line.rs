@@ -23,6 +23,7 @@ use super::record::{
     EventRecord, JobRecord, JobRef, Lane, RevisionRecord, RunRecord, SkipRecord, StatsRecord,
 };
 use super::rules::Rules;
+use super::workflow::{StepLine, WorkflowLine};
 
 /// A line that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +44,13 @@ pub(super) fn add(history: &mut History, text: &str) -> Result<(), String> {
         Line::Skip(line) => history.add_skip_record(line.into()),
         Line::Job(line) => history.add_job_record(line.read()?),
         Line::Revision(line) => history.add_revision_record(line.read()?),
+        Line::Workflow(line) => {
+            history.workflows.insert(line.run, line.read()?);
+        }
+        Line::Step(line) => {
+            let (place, row) = line.read()?;
+            history.steps.insert(place, row);
+        }
         Line::Stats(line) => history.stats = line.read(),
         Line::Other => {}
     }
@@ -58,6 +66,8 @@ enum Line {
     Skip(SkipLine),
     Job(JobLine),
     Revision(RevisionLine),
+    Workflow(WorkflowLine),
+    Step(StepLine),
     Stats(StatsLine),
     #[serde(other)]
     Other,
@@ -288,7 +298,7 @@ impl StatsLine {
 }
 
 /// Reads a value that an export writes as text: ids, tokens and instants.
-fn written<'de, D, T>(input: D) -> Result<T, D::Error>
+pub(super) fn written<'de, D, T>(input: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: FromStr<Err: fmt::Display>,
@@ -296,7 +306,7 @@ where
     String::deserialize(input)?.parse().map_err(de::Error::custom)
 }
 
-fn maybe_written<'de, D, T>(input: D) -> Result<Option<T>, D::Error>
+pub(super) fn maybe_written<'de, D, T>(input: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: FromStr<Err: fmt::Display>,
@@ -367,7 +377,7 @@ mod tests {
         let report = history.check(&Options { still: true, ..Options::default() });
         assert!(report.is_ok(), "{report}");
         assert!(report.checked.iter().all(|checked| {
-            let rare = [Check::AtMostOnce, Check::Checkpoint, Check::Ended, Check::Family];
+            let rare = [Check::AtMostOnce, Check::Checkpoint, Check::Ended, Check::Family, Check::Workflow];
             checked.looked_at > 0 || rare.contains(&checked.check)
         }));
     }
@@ -399,6 +409,29 @@ mod tests {
         lines.push(json!({ "type": "resume", "run": "77", "token": "1", "kept": kept, "given": older }));
         let report = read(&lines).unwrap().check(&Options::default());
         assert_eq!(report.of(Check::Checkpoint).count(), 1, "{report}");
+    }
+
+    #[test]
+    fn the_steps_of_a_workflow_are_read() {
+        let at = |second: u32| format!("2026-01-01T00:00:{second:02}.000Z");
+        let step = |name: &str, decided: u32, ended: u32| {
+            json!({ "type": "step", "run": "77", "step": name, "item": null, "state": "succeeded", "child": null,
+                "decided_at": at(decided), "ended_at": at(ended), "reason": null })
+        };
+        let mut lines = export();
+        lines.push(json!({ "type": "workflow", "run": "77", "steps": [
+            { "name": "a", "needs": [], "rule": "all_succeeded" },
+            { "name": "b", "needs": ["a"], "rule": "all_succeeded" },
+        ] }));
+        lines.extend([step("a", 10, 11), step("b", 11, 11)]);
+        let report = read(&lines).unwrap().check(&Options::default());
+        assert!(report.is_ok(), "{report}");
+        let last = lines.len() - 1;
+        lines[last] = step("b", 10, 11);
+        let report = read(&lines).unwrap().check(&Options::default());
+        assert_eq!(report.of(Check::Workflow).count(), 1, "{report}");
+        lines[last]["state"] = json!("asleep");
+        assert!(read(&lines).unwrap_err().what.contains("`asleep` is no state of a step"));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod line;
 mod record;
 mod rules;
+mod workflow;
 
 use std::collections::BTreeMap;
 
@@ -16,11 +17,14 @@ use punctual_core::job::{Job, State};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::progress::Resume;
 use punctual_core::run::Run;
+use punctual_core::workflow::{StepRecord, Workflow};
 use rustc_hash::FxHashMap;
 
 pub use line::BadLine;
 pub use record::{EventRecord, JobRecord, JobRef, Lane, RevisionRecord, RunRecord, SkipRecord, StatsRecord};
 pub use rules::Rules;
+pub(crate) use workflow::step_name;
+pub use workflow::{StepRow, WorkflowRecord};
 
 use crate::checks;
 use crate::options::Options;
@@ -38,6 +42,9 @@ pub struct History {
     /// By job and revision, ordered by their first due times.
     pub(crate) skips: BTreeMap<(JobId, u32), Vec<SkipRecord>>,
     pub(crate) revisions: BTreeMap<(JobId, u32), RevisionRecord>,
+    /// By the run of the workflow. Workflows whose steps have not begun are not here.
+    pub(crate) workflows: BTreeMap<RunId, WorkflowRecord>,
+    pub(crate) steps: BTreeMap<workflow::StepPlace, StepRow>,
     pub(crate) stats: Option<StatsRecord>,
     lines: u64,
 }
@@ -91,6 +98,22 @@ impl History {
     /// Adds a revision of a job, so that its due times are checked by its rules.
     pub fn add_revision(&mut self, revision: &Revision) {
         self.add_revision_record(revision.into());
+    }
+
+    /// Adds the workflow of a run and the rows of its steps.
+    pub fn add_workflow<'a>(
+        &mut self,
+        run: RunId,
+        workflow: &Workflow,
+        rows: impl IntoIterator<Item = &'a StepRecord>,
+    ) {
+        for row in rows {
+            let step = usize::try_from(row.key.step).ok().and_then(|index| workflow.step(index));
+            if let Some(step) = step {
+                self.steps.insert((run, step.name.clone(), row.key.item), row.into());
+            }
+        }
+        self.workflows.extend(WorkflowRecord::of(workflow).map(|workflow| (run, workflow)));
     }
 
     pub(crate) fn add_run_record(&mut self, run: RunRecord) {

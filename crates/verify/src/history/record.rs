@@ -34,7 +34,7 @@ pub struct RunRecord {
 }
 
 /// The job of a run: an export has its name, the engine also its id.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobRef {
     pub name: Name,
     pub id: Option<JobId>,

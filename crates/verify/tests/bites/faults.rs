@@ -5,7 +5,7 @@ use super::*;
 /// The faults: each changes a story and says who must notice. `None` means that this story has no place for it.
 pub(super) type Fault = fn(&mut Story, Index) -> Option<Check>;
 
-pub(super) const FAULTS: [(&str, Fault); 28] = [
+pub(super) const FAULTS: [(&str, Fault); 30] = [
     ("a fire is lost", |story, place| {
         story.runs.remove(story.plain_run(place)?);
         Some(Check::NeverLost)
@@ -60,6 +60,15 @@ pub(super) const FAULTS: [(&str, Fault); 28] = [
         child.id.0 += 10_000;
         story.runs.push(child);
         Some(Check::Family)
+    }),
+    ("a step is decided before the one that it needs", |story, place| {
+        let flow = story.flow_at(place)?;
+        flow[1].decided_at = millisecond_before(flow[0].decided_at);
+        Some(Check::Workflow)
+    }),
+    ("a step is forgotten", |story, place| {
+        story.flow_at(place)?.pop();
+        Some(Check::Workflow)
     }),
     ("everything is lost", |story, _| {
         story.runs.clear();

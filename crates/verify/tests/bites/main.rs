@@ -17,12 +17,15 @@ use punctual_core::attempt::{End, Outcome};
 use punctual_core::change::{Revision, Skip, SkipReason};
 use punctual_core::ids::{Epoch, JobId, RunId, Token, WorkerId};
 use punctual_core::job::{Cursor, Definition, Job, Keep, Overlap};
-use punctual_core::name::Namespace;
+use punctual_core::name::{Name, Namespace};
 use punctual_core::progress::{Progress, Resume};
-use punctual_core::run::{Assignee, Child, Event, Origin, Part, Run, SplitRole, Status, Trigger};
+use punctual_core::run::{
+    Assignee, Child, Event, Origin, Part, Run, SplitRole, Status, StepOf, StepsEnd, Trigger,
+};
 use punctual_core::schedule::calendar::{Calendar, Days, Weekday};
 use punctual_core::schedule::{Schedule, ScheduleCalendar, When};
 use punctual_core::task::Task;
+use punctual_core::workflow::{State as StepState, Step, StepKey, StepRecord, Work, Workflow};
 use punctual_verify::{Check, History, Options, Report};
 
 use faults::FAULTS;
@@ -34,6 +37,8 @@ struct Story {
     revisions: Vec<Revision>,
     runs: Vec<Run>,
     skips: Vec<Skip>,
+    /// The rows of the steps of each workflow.
+    flows: Vec<Vec<StepRecord>>,
     now: Timestamp,
 }
 
@@ -47,6 +52,8 @@ enum Fate {
     Outage(u8),
     /// It goes on in two child runs.
     Splits,
+    /// It executes a workflow of two steps.
+    Flows,
     /// Before it comes, the schedule is replaced.
     Edit(Box<Schedule>),
     /// Before it comes, the job is paused, and so many due times go by.
@@ -60,6 +67,7 @@ fn fates() -> impl Strategy<Value = Vec<Fate>> {
         1 => Just(Fate::LosesItsWorkerOnce),
         1 => (1u8..20).prop_map(Fate::Outage),
         1 => Just(Fate::Splits),
+        1 => Just(Fate::Flows),
         1 => schedule().prop_map(|schedule| Fate::Edit(Box::new(schedule))),
         1 => (0u8..20).prop_map(Fate::Pause),
     ];
@@ -128,7 +136,14 @@ impl Story {
             cursor: Cursor { fired_through: created, ..Cursor::default() },
         };
         job.plan_after(created);
-        Story { job, revisions: Vec::new(), runs: Vec::new(), skips: Vec::new(), now: created }
+        Story {
+            job,
+            revisions: Vec::new(),
+            runs: Vec::new(),
+            skips: Vec::new(),
+            flows: Vec::new(),
+            now: created,
+        }
     }
 
     fn befall(&mut self, fate: Fate) {
@@ -148,6 +163,7 @@ impl Story {
                 let mut run = self.make_run(Trigger::Schedule, due);
                 match fate {
                     Fate::Splits => self.split(run),
+                    Fate::Flows => self.flow(run),
                     fate => {
                         self.attempt(&mut run, &fate);
                         self.runs.push(run);
@@ -253,6 +269,29 @@ impl Story {
         self.runs[place] = run;
     }
 
+    fn flow(&mut self, mut run: Run) {
+        let (due, parent, place) = (run.due, run.id, self.runs.len());
+        let definition = Definition::of(Task::Workflow(Box::new(two_steps())));
+        self.tell(&mut run, Event::Due);
+        run.apply(Event::StepsBegun, &definition, self.now).expect("a ready workflow may begin");
+        self.runs.push(run.clone());
+        let mut rows = Vec::new();
+        for (step, name) in [(0, "a"), (1, "b")] {
+            let mut child = self.make_run(Trigger::Parent, due);
+            child.step = Some(Box::new(StepOf { parent, step, path: name.into(), item: None }));
+            let key = StepKey { run: parent, step, item: None };
+            let mut row = StepRecord { child: Some(child.id), ..StepRecord::active(key, self.now) };
+            self.attempt(&mut child, &Fate::Succeeds);
+            row.end(StepState::Succeeded, None, self.now);
+            self.runs.push(child);
+            rows.push(row);
+        }
+        let end = Event::StepsEnded(StepsEnd::Succeeded { output: Box::default() });
+        run.apply(end, &definition, self.now).expect("a workflow ends with its steps");
+        self.runs[place] = run;
+        self.flows.push(rows);
+    }
+
     /// A run of the schedule, one that has no children.
     fn plain_run(&self, place: Index) -> Option<usize> {
         let is_plain = |run: &Run| run.trigger == Trigger::Schedule && run.attempt > 0;
@@ -271,6 +310,12 @@ impl Story {
         let resumes = self.runs.iter_mut().filter_map(|run| run.resumes.as_mut()?.starts.last_mut());
         let mut resumes: Vec<_> = resumes.collect();
         (!resumes.is_empty()).then(|| resumes.swap_remove(place.index(resumes.len())))
+    }
+
+    /// The rows of a workflow.
+    fn flow_at(&mut self, place: Index) -> Option<&mut Vec<StepRecord>> {
+        let len = self.flows.len();
+        (len > 0).then(|| &mut self.flows[place.index(len)])
     }
 
     fn skip_of(&self, reason: SkipReason, place: Index) -> Option<usize> {
@@ -321,6 +366,11 @@ impl Story {
         self.revisions.iter().for_each(|revision| history.add_revision(revision));
         self.runs.iter().for_each(|run| history.add_run(run));
         self.skips.iter().for_each(|skip| history.add_skip(skip));
+        for rows in &self.flows {
+            if let Some(first) = rows.first() {
+                history.add_workflow(first.key.run, &two_steps(), rows);
+            }
+        }
         let through = self.job.cursor.fired_through;
         let options = Options {
             still: true,
@@ -349,6 +399,14 @@ impl Story {
         self.runs.push(run);
         Some(())
     }
+}
+
+/// A step and one that needs it.
+fn two_steps() -> Workflow {
+    let [a, b] = ["a", "b"].map(|name| name.parse().expect("a good name"));
+    let second = Step { needs: vec![Name::clone(&a)], ..Step::of(b, Work::Task(Task::Noop)) };
+    let steps = vec![Step::of(a, Work::Task(Task::Noop)), second];
+    Workflow { steps, finally: Vec::new(), output: None }
 }
 
 fn revision_of(run: &Run) -> u32 {

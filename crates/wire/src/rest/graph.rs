@@ -235,6 +235,17 @@ impl GraphNode {
         self.by_hand = record.by_hand.as_deref().map(Into::into);
     }
 
+    /// Whether it ended in an earlier run, of which this run is a retry.
+    pub fn is_reused(&self) -> bool {
+        self.reason.as_deref().is_some_and(|reason| reason.starts_with("reused"))
+    }
+
+    /// The step belongs to a sub-workflow that is reused: its end counts from then on.
+    pub fn reuse_with(&mut self, outer: &StepRecord) {
+        self.reason = outer.reason.map(|reason| reason.to_string());
+        (self.decided_at, self.ended_at) = (Some(Text(outer.decided_at)), outer.ended_at.map(Text));
+    }
+
     /// Adds what its run knows.
     pub fn add_run(&mut self, run: &Run) {
         self.started_at = run.started_at.map(Text);

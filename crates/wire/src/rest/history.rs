@@ -4,7 +4,7 @@
 
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::name::{Name, Namespace};
-use punctual_core::{Timestamp, change, job, progress, run};
+use punctual_core::{Timestamp, change, job, progress, run, workflow};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -51,6 +51,9 @@ pub enum Line {
     },
     Event(Event),
     Resume(Resume),
+    /// The graph of a run whose task is a workflow.
+    Workflow(Workflow),
+    Step(Step),
     Stats(Stats),
 }
 
@@ -151,6 +154,72 @@ impl From<progress::Version> for Version {
     fn from(version: progress::Version) -> Version {
         let progress::Version { attempt, seq, count } = version;
         Version { attempt, seq, count }
+    }
+}
+
+/// The graph of a run whose task is a workflow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workflow {
+    pub run: Text<RunId>,
+    pub steps: Vec<DefinedStep>,
+    /// Whether it has an `output`.
+    pub output: bool,
+}
+
+/// A step as it is defined.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DefinedStep {
+    pub name: Name,
+    /// Also the steps whose `switch` lists it.
+    pub needs: Vec<Name>,
+    pub rule: String,
+    pub finally: bool,
+    pub at_most_once: bool,
+}
+
+/// What was decided of a step, or of an item of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    pub run: Text<RunId>,
+    pub step: Name,
+    /// `null` means the step itself.
+    pub item: Option<u32>,
+    pub state: String,
+    pub child: Option<Text<RunId>>,
+    pub decided_at: Instant,
+    pub ended_at: Option<Instant>,
+    pub reason: Option<String>,
+}
+
+impl Workflow {
+    pub fn of(run: RunId, workflow: &workflow::Workflow) -> Result<Workflow, job::Invalid> {
+        let graph = workflow::Graph::of(workflow)?;
+        let name = |index: &usize| Some(workflow.step(*index)?.name.clone());
+        let steps = workflow.all().zip(graph.nodes()).enumerate().map(|(index, (step, node))| DefinedStep {
+            name: step.name.clone(),
+            needs: node.needs.iter().filter_map(name).collect(),
+            rule: step.rule.as_str().to_owned(),
+            finally: graph.is_finally(index),
+            at_most_once: step.policies.at_most_once,
+        });
+        Ok(Workflow { run: Text(run), steps: steps.collect(), output: workflow.output.is_some() })
+    }
+}
+
+impl Step {
+    /// `None` means that the workflow has no such step.
+    pub fn of(workflow: &workflow::Workflow, row: &workflow::StepRecord) -> Option<Step> {
+        let index = usize::try_from(row.key.step).ok()?;
+        Some(Step {
+            run: Text(row.key.run),
+            step: workflow.step(index)?.name.clone(),
+            item: row.key.item,
+            state: row.state.as_str().to_owned(),
+            child: row.child.map(Text),
+            decided_at: Text(row.decided_at),
+            ended_at: row.ended_at.map(Text),
+            reason: row.reason.map(|reason| reason.to_string()),
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Requests that make a run: a task without a job, a manual start of a job, a retry of a finished run, an event.
+//! Requests that make a run: a task without a job, a manual start of a job, an event.
 
 use std::sync::Arc;
 
@@ -68,23 +68,6 @@ pub struct Start {
     pub key: Option<String>,
 }
 
-/// A finished run or a dead letter, tried again.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, expecting = "a map like { params: {} }")]
-pub struct Again {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
-    pub params: Option<JsonObject>,
-    /// The due time of the new run instead of the one it had.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub due_at: Option<Instant>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
-    /// Whether the new run starts at the last checkpoint of the old one.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub resume: bool,
-}
-
 /// An event: it starts the jobs that listen to its name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { key: \"order-7\", params: {} }")]
@@ -126,7 +109,7 @@ pub struct Move {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Started<T> {
     pub what: T,
-    /// The due time. `None` means now or, for a retry, the due time of the original run.
+    /// The due time. `None` means now.
     pub due: Option<Timestamp>,
     pub key: Option<Key>,
 }
@@ -170,15 +153,6 @@ impl Start {
     }
 }
 
-impl Again {
-    /// Also says whether the new run starts at the checkpoint.
-    pub fn into_core(self, header: Option<&str>) -> Result<Started<(Option<Params>, bool)>, Error> {
-        let due = self.due_at.map(instant).transpose()?;
-        let what = (own_params(self.params)?, self.resume);
-        Ok(Started { what, due, key: key(self.key, header)? })
-    }
-}
-
 impl SendEvent {
     pub fn into_core(self, header: Option<&str>) -> Result<NewEvent, Error> {
         let event = NewEvent {
@@ -202,7 +176,7 @@ fn due(at: Option<Instant>, delay: Option<Span>, now: Timestamp) -> Result<Optio
     }
 }
 
-fn instant(at: Instant) -> Result<Timestamp, Error> {
+pub(super) fn instant(at: Instant) -> Result<Timestamp, Error> {
     if (Timestamp::MIN..=Timestamp::MAX).contains(&at.0) {
         Ok(at.0)
     } else {
@@ -210,7 +184,7 @@ fn instant(at: Instant) -> Result<Timestamp, Error> {
     }
 }
 
-fn own_params(object: Option<JsonObject>) -> Result<Option<Params>, Error> {
+pub(super) fn own_params(object: Option<JsonObject>) -> Result<Option<Params>, Error> {
     let params = object.map(|object| job_file::params(Some(object)));
     match &params {
         Some(params) if params.0.len() > limits::PARAMS_BYTES_MAX => Err(Error::invalid(

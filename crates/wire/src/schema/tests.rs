@@ -233,6 +233,7 @@ fn every_field_that_is_read_is_described_and_no_other() {
     check_fields::<Submit>();
     check_fields::<Start>();
     check_fields::<Again>();
+    check_fields::<crate::rest::StepAgain>();
     check_fields::<Decide>();
     check_fields::<Progress>();
     check_fields::<TaskProgress>();

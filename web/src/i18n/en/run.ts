@@ -27,6 +27,7 @@ export const run = {
   cancel: 'Cancel',
   move: 'Move…',
   retry: 'Retry',
+  retryFailed: 'Retry failed steps',
   replay: 'Edit and retry…',
   pause: 'Pause',
   resume: 'Resume',

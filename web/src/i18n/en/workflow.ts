@@ -71,6 +71,8 @@ export const workflow = {
     failed: 'Its run failed.',
     timed_out: 'Its run took longer than its timeout.',
     cancelled: 'Its run was cancelled.',
+    reused: 'Reused: it ended in an earlier run.',
+    'reused: output_too_long': 'Reused: it ended in an earlier run. Its output is too long.',
   } as Record<string, string>,
   by: (by: string) => `By ${by}`,
   byAnyone: 'By hand',
@@ -85,6 +87,13 @@ export const workflow = {
   cancelText: 'The step is stopped and counts as failed. What it did so far stays done.',
   skipAction: 'Skip the step',
   cancelAction: 'Cancel the step',
+  retryHere: 'Retry from here',
+  retryHereTitle: (step: string) => `Retry from step ${step}?`,
+  retryHereText:
+    'A new run executes this step again, all steps that need it, those that failed, and the final steps. All others are reused with their output.',
+  retryFailedTitle: 'Retry the failed steps?',
+  retryFailedText:
+    'A new run executes the failed steps again, all steps that need them, and the final steps. All others are reused with their output.',
   pauseTitle: (name: string) => `Pause this run of ${name}?`,
   pauseText: 'No further step starts until you resume it. Steps that have started go on.',
   resumeTitle: (name: string) => `Resume this run of ${name}?`,

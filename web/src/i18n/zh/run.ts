@@ -27,6 +27,7 @@ export const run = {
   cancel: '取消',
   move: '转移…',
   retry: '重试',
+  retryFailed: '重试失败的步骤',
   replay: '修改参数后重试…',
   pause: '暂停',
   resume: '恢复',

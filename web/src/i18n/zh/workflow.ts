@@ -72,6 +72,8 @@ export const workflow = {
     failed: '此步骤的运行失败。',
     timed_out: '此步骤的运行超时。',
     cancelled: '此步骤的运行已取消。',
+    reused: '沿用此前运行的结果。',
+    'reused: output_too_long': '沿用此前运行的结果，输出过长。',
   } as Record<string, string>,
   by: (by: string) => `操作人：${by}`,
   byAnyone: '人工操作',
@@ -86,6 +88,13 @@ export const workflow = {
   cancelText: '此步骤会停止并视为失败。已完成的操作不会撤销。',
   skipAction: '跳过步骤',
   cancelAction: '取消步骤',
+  retryHere: '从此步骤重试',
+  retryHereTitle: (step: string) => `从步骤 ${step} 重试？`,
+  retryHereText:
+    '将生成一个新的运行：重新执行此步骤、依赖它的步骤、失败的步骤以及收尾步骤，其余步骤沿用原来的结果和输出。',
+  retryFailedTitle: '重试失败的步骤？',
+  retryFailedText:
+    '将生成一个新的运行：重新执行失败的步骤、依赖它们的步骤以及收尾步骤，其余步骤沿用原来的结果和输出。',
   pauseTitle: (name: string) => `暂停 ${name} 的这次运行？`,
   pauseText: '恢复之前不再启动后续步骤，已启动的步骤会继续。',
   resumeTitle: (name: string) => `恢复 ${name} 的这次运行？`,

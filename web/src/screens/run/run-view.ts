@@ -12,14 +12,18 @@ export function isEnded(run: Pick<Run, 'state'>): boolean {
   return !isOpen(run.state);
 }
 
-export type RunAction = 'move' | 'pause' | 'resume' | 'cancel' | 'replay' | 'retry';
+export type RunAction = 'move' | 'pause' | 'resume' | 'cancel' | 'replay' | 'retryFailed' | 'retry';
 
 /** What can be done to a run, the primary action last. `flow` is the graph of a workflow, which has no attempt to move. */
 export function actionsOf(
   run: Pick<Run, 'state' | 'reason'>,
   flow: Pick<Graph, 'paused'> | null = null,
 ): RunAction[] {
-  if (isEnded(run)) return ['replay', 'retry'];
+  if (isEnded(run)) {
+    // A run that was skipped has no steps, and one that succeeded no failed ones.
+    const hasFailed = flow && run.state !== 'succeeded' && run.state !== 'skipped';
+    return hasFailed ? ['replay', 'retry', 'retryFailed'] : ['replay', 'retry'];
+  }
   // A run that is being stopped can still be killed at once.
   if (shownState(run) !== 'running') return ['cancel'];
   if (flow) return [flow.paused ? 'resume' : 'pause', 'cancel'];

@@ -1,6 +1,6 @@
 // What the screens say about a step of a workflow, from the fields that the server sends.
-import type { GraphNode, StepState } from '../../api/types';
-import type { AnyState } from '../../lib/states';
+import type { Graph, GraphNode, StepState } from '../../api/types';
+import { isOpen, type AnyState } from '../../lib/states';
 
 /** The state as it is shown. Null: the graph of a job has no states. */
 export function shownStep(step: GraphNode): AnyState | null {
@@ -86,6 +86,11 @@ export function stepActions(step: GraphNode): StepAction[] {
   if (step.kind === 'approve') return ['approve', 'reject', 'skip'];
   if (step.kind === 'wait') return ['skip', 'cancel'];
   return ['cancel'];
+}
+
+/** Whether a new run can begin at this step: its workflow has ended. A step of a sub-workflow runs again with the whole of it. */
+export function canRetryFrom(graph: Pick<Graph, 'run' | 'state'>, step: GraphNode): boolean {
+  return !!graph.run && !!graph.state && !isOpen(graph.state) && !step.parent;
 }
 
 /** The name inside its own workflow: `book` of `settle/book`. */

@@ -70,7 +70,7 @@ pub(super) fn runs() -> Vec<Operation> {
             "Run a finished run again",
         ))
         .may_take::<Again>()
-        .refuses(&[Code::NoSuchRun, Code::NoSuchJob, Code::WrongState]),
+        .refuses(&[Code::NoSuchRun, Code::NoSuchJob, Code::NotAWorkflow, Code::WrongState]),
         post(
             "/api/v1/namespaces/{namespace}/runs/{id}/pause",
             "pause_run",

@@ -11,7 +11,7 @@ use crate::sql::queries::{
 };
 
 /// Those that would hurt most: everything a leader sends, and every page of a listing.
-const HOT: [&str; 55] = [
+const HOT: [&str; 56] = [
     skips::NEWEST_FIRST,
     deleted_jobs::NAMED,
     jobs::OUTDATED,
@@ -48,6 +48,7 @@ const HOT: [&str; 55] = [
     run_terms::OF_RUNS,
     run_terms::DELETE,
     steps::OF_RUNS,
+    steps::WHOLE_OF_RUNS,
     steps::LIST,
     steps::DELETE,
     statistics::OF_ONE,

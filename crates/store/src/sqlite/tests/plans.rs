@@ -145,6 +145,7 @@ fn terms_are_found_by_their_beginning_or_by_their_run() {
 #[test]
 fn steps_are_found_by_their_run() {
     check(steps::OF_RUNS, "PRIMARY KEY (run=?)");
+    check(steps::WHOLE_OF_RUNS, "PRIMARY KEY (run=?)");
     check(steps::LIST, "PRIMARY KEY (run=? AND (step_no,item)>(?,?))");
     check(steps::DELETE, "PRIMARY KEY (run=?)");
     check(approvals::LIST, "PRIMARY KEY (namespace>?)");

@@ -178,6 +178,8 @@ fn commands() -> Vec<Command> {
             key: key(),
             resume: true,
             dead_letter: true,
+            from: Some(punctual_core::workflow::RetryFrom::Steps(vec![name.clone()])),
+            step_params: Some(punctual_core::workflow::StepParams::from([(name.clone(), Params::default())])),
         }),
         Command::ActOnSteps(ActOnSteps {
             namespace: namespace.clone(),

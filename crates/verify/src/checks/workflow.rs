@@ -1,0 +1,242 @@
+//! P15, workflows: a step is decided after all that it needs has ended, and by its rule. Its run is that of its row. A
+//! workflow ends when all its steps have ended, and succeeds only if none of them failed.
+//!
+//! The rows of a workflow that still runs are read one after the other, so only workflows that have ended are checked.
+//! What a retry reuses was decided in an earlier run.
+
+use punctual_core::Timestamp;
+use punctual_core::name::{Name, Namespace};
+use punctual_core::run::Status;
+use punctual_core::workflow::{End, Progress, State};
+use rustc_hash::FxHashMap;
+
+use super::Sheet;
+use crate::history::{JobRef, RunRecord, StepRow, WorkflowRecord, step_name};
+
+pub(super) fn check(sheet: &mut Sheet<'_>) {
+    let history = sheet.history;
+    for (run, workflow) in &history.workflows {
+        let Some(run) = history.runs.get(run).filter(|run| run.status.is_terminal()) else { continue };
+        let rows: Vec<Option<&StepRow>> =
+            workflow.names.iter().map(|name| history.steps.get(&(run.id, name.clone(), None))).collect();
+        sheet.saw(rows.len());
+        for step in 0..rows.len() {
+            check_step(sheet, run, workflow, &rows, step);
+        }
+        check_end(sheet, run, workflow, &rows);
+    }
+    check_runs(sheet);
+}
+
+fn check_step(
+    sheet: &mut Sheet<'_>,
+    run: &RunRecord,
+    workflow: &WorkflowRecord,
+    rows: &[Option<&StepRow>],
+    step: usize,
+) {
+    let (name, node) = (&workflow.names[step], &workflow.graph.nodes()[step]);
+    let Some(row) = rows[step].filter(|row| row.state.has_ended()) else {
+        let message = format!("it has ended, and its step `{name}` was never decided or has not ended");
+        return sheet.broken_run(run, message);
+    };
+    let is_by_force = matches!(row.reason.as_deref(), Some("skipped: stopped" | "skipped: by hand"));
+    if row.is_reused() || is_by_force {
+        return;
+    }
+    let is_finally = workflow.graph.is_finally(step);
+    let before = (0..workflow.graph.steps()).filter(|_| is_finally).chain(node.needs.iter().copied());
+    let latest = row.decided_at + sheet.options.skew;
+    let open = before
+        .filter_map(|needed| Some((needed, rows[needed]?)))
+        .find(|(_, needed)| needed.ended_at.is_none_or(|ended| ended > latest));
+    if let Some((needed, _)) = open {
+        let (needed, at) = (&workflow.names[needed], row.decided_at);
+        let message = format!(
+            "its step `{name}` was decided at {at}, before step `{needed}`, which it needs, had ended"
+        );
+        sheet.broken_run(run, message);
+    }
+    let ends: Vec<State> = node.needs.iter().filter_map(|needed| Some(rows[*needed]?.state)).collect();
+    let is_against_rule = row.reason.as_deref() == Some("skipped: rule");
+    if ends.len() == node.needs.len() && node.rule.holds(ends.iter().copied()) == is_against_rule {
+        let (rule, state) = (node.rule.as_str(), row.state.as_str());
+        let ends: Vec<&str> = ends.into_iter().map(State::as_str).collect();
+        let ends = ends.join(", ");
+        let message =
+            format!("its step `{name}` has the rule {rule} and is {state} after steps that are {ends}");
+        sheet.broken_run(run, message);
+    }
+}
+
+fn check_end(sheet: &mut Sheet<'_>, run: &RunRecord, workflow: &WorkflowRecord, rows: &[Option<&StepRow>]) {
+    let states = rows.iter().map(|row| row.map_or(State::Open, |row| row.state)).collect();
+    let end = Progress::of(&workflow.graph, states, false).end();
+    match (run.status, end) {
+        (Status::Succeeded, Some(End::Failed(step))) => {
+            let message = format!("it has succeeded, and yet its step `{}` failed", workflow.names[step]);
+            sheet.broken_run(run, message);
+        }
+        (Status::Failed, Some(End::Succeeded)) if !workflow.has_output => {
+            sheet.broken_run(run, "it has failed, and yet none of its steps failed".to_owned());
+        }
+        _ => {}
+    }
+}
+
+/// The runs of steps: each has a parent, and its row names it.
+fn check_runs(sheet: &mut Sheet<'_>) {
+    let history = sheet.history;
+    let oldest = oldest_of_pages(sheet);
+    for run in history.runs.values() {
+        let (Some(parent), Some(path)) = (run.parent, run.step.as_deref()) else { continue };
+        let Some(whole) = history.runs.get(&parent) else {
+            let first = oldest.get(&page_of(run));
+            let is_kept =
+                first.is_some_and(|first| first.id < parent && first.finished_at <= run.finished_at);
+            if is_kept {
+                sheet.broken_run(run, format!("it executes `{path}` of run {parent}, which does not exist"));
+            }
+            continue;
+        };
+        let (name, item) = step_name(path);
+        let (Some(_), Ok(name)) = (history.workflows.get(&parent), name.parse::<Name>()) else { continue };
+        let row = history.steps.get(&(parent, name, item));
+        if whole.status.is_terminal() && row.and_then(|row| row.child) != Some(run.id) {
+            let message =
+                format!("it executes `{path}` of run {parent}, whose row of that step names another run");
+            sheet.broken_run(run, message);
+        }
+        if let Some(row) = row.filter(|row| run.created_at + sheet.options.skew < row.decided_at) {
+            let at = row.decided_at;
+            let message = format!("it was made before step `{path}` of run {parent} was decided at {at}");
+            sheet.broken_run(run, message);
+        }
+    }
+}
+
+/// The runs of one job that were read at the same time.
+type Page<'a> = (&'a Namespace, Option<&'a JobRef>, Option<Timestamp>);
+
+fn page_of(run: &RunRecord) -> Page<'_> {
+    (&run.namespace, run.job.as_ref(), run.read_at)
+}
+
+/// The oldest run of each page. Retention takes older runs first, so a younger run that is missing was never there.
+fn oldest_of_pages<'a>(sheet: &Sheet<'a>) -> FxHashMap<Page<'a>, &'a RunRecord> {
+    let mut oldest = FxHashMap::default();
+    // A run that did not succeed may be a dead letter, which is kept longer.
+    for run in sheet.history.runs.values().filter(|run| run.status == Status::Succeeded) {
+        oldest.entry(page_of(run)).or_insert(run);
+    }
+    oldest
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::run::State as RunState;
+    use punctual_core::workflow::StepReason;
+
+    use super::*;
+    use crate::checks::Check;
+    use crate::fixture::{Story, at};
+
+    /// A workflow at 20: `a` from 20 to 21, then `b` to 22; `alarm` is skipped. A plain run came before it.
+    fn workflow() -> Story {
+        let mut story = Story::every_ten_seconds();
+        story.fire(10).fire_workflow(20, false);
+        story
+    }
+
+    #[test]
+    fn a_workflow_in_order_holds() {
+        workflow().holds();
+    }
+
+    #[test]
+    fn a_step_that_is_decided_before_what_it_needs_is_found() {
+        let mut story = workflow();
+        story.steps[1].decided_at = at(20);
+        story.breaks(Check::Workflow, "before step `a`, which it needs, had ended");
+        let mut story = workflow();
+        story.steps[3].decided_at = at(21);
+        story.breaks(Check::Workflow, "its step `clean` was decided");
+    }
+
+    #[test]
+    fn a_run_that_is_older_than_the_decision_is_found() {
+        let mut story = workflow();
+        story.run_of_step("b").created_at = at(20);
+        story.breaks(Check::Workflow, "it was made before step `b`");
+    }
+
+    #[test]
+    fn a_step_that_is_decided_against_its_rule_is_found() {
+        let mut story = workflow();
+        (story.steps[2].state, story.steps[2].reason) = (State::Succeeded, None);
+        story.breaks(
+            Check::Workflow,
+            "`alarm` has the rule any_failed and is succeeded after steps that are succeeded",
+        );
+    }
+
+    #[test]
+    fn a_step_with_two_runs_is_found() {
+        let mut story = workflow();
+        let mut second = story.run_of_step("b").clone();
+        second.id.0 += 50;
+        story.runs.push(second);
+        story.breaks(Check::Family, "done twice");
+        story.breaks(Check::Workflow, "names another run");
+    }
+
+    #[test]
+    fn a_step_that_was_never_decided_is_found() {
+        let mut story = workflow();
+        story.steps.remove(2);
+        story.breaks(Check::Workflow, "its step `alarm` was never decided");
+        let mut story = workflow();
+        (story.steps[1].state, story.steps[1].ended_at) = (State::Active, None);
+        story.breaks(Check::Workflow, "its step `b` was never decided or has not ended");
+    }
+
+    #[test]
+    fn an_end_that_does_not_follow_from_the_steps_is_found() {
+        let mut story = workflow();
+        story.steps[1].state = State::Failed;
+        story.breaks(Check::Workflow, "it has succeeded, and yet its step `b` failed");
+        let mut story = workflow();
+        story.runs[1].state = RunState::Failed;
+        story.breaks(Check::Workflow, "none of its steps failed");
+    }
+
+    #[test]
+    fn a_step_without_its_workflow_is_found() {
+        let mut story = workflow();
+        story.runs.remove(1);
+        story.breaks(Check::Workflow, "which does not exist");
+        // Retention takes the oldest runs first.
+        story.runs.remove(0);
+        let report = story.history().check(&Story::options());
+        assert!(report.of(Check::Workflow).next().is_none(), "{report}");
+    }
+
+    #[test]
+    fn a_reused_step_was_decided_in_another_run() {
+        let mut story = workflow();
+        story.steps[1].reason = Some(StepReason::Reused { output_too_long: false });
+        story.steps[1].decided_at = at(20);
+        story.run_of_step("b").step = None;
+        let report = story.history().check(&Story::options());
+        assert!(report.of(Check::Workflow).next().is_none(), "{report}");
+    }
+
+    #[test]
+    fn a_step_may_start_at_most_once_if_it_says_so() {
+        let mut story = Story::every_ten_seconds();
+        story.fire_workflow(10, true);
+        story.holds();
+        story.workflow.steps[0].policies.at_most_once = true;
+        story.breaks(Check::AtMostOnce, "started 2 times");
+    }
+}
