@@ -19,8 +19,8 @@ use crate::queue;
 use crate::run::{Caller, Run, Status};
 use crate::schedule::calendar::Calendar;
 use crate::task::Params;
-use crate::topic::{NewEvent, Start, Topic, TopicKey};
-use crate::workflow::{RetryFrom, StepParams};
+use crate::topic::{Listener, NewEvent, Topic, TopicKey, Wake};
+use crate::workflow::{RetryFrom, StepKey, StepParams};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -79,12 +79,19 @@ pub enum Command {
     },
     /// Cancels the run that an attempt of another job has started.
     CancelCall(CancelCall),
-    /// Starts a job that listens to a topic.
-    Start(Box<Start>),
-    /// Makes a job a listener of a topic, perhaps once more.
+    /// Tells a listener of a topic what happened.
+    Wake(Box<Wake>),
+    /// Adds a listener to a topic, perhaps once more.
     Listen {
         topic: TopicKey,
-        job: Name,
+        listener: Listener,
+        /// Only events with this key. `None` means all.
+        key: Option<Arc<str>>,
+    },
+    /// Tells a step under which number it listens to its event. `None` means that the event has too many listeners.
+    StepListens {
+        step: StepKey,
+        number: Option<i64>,
     },
     /// Removes a listener, unless it has come back under another number.
     Unlisten {
@@ -220,7 +227,7 @@ impl Command {
             | Command::CancelCall(CancelCall { namespace, job: name, .. }) => {
                 job::shard_of(namespace, name, shards)
             }
-            Command::Start(start) => job::shard_of(&start.topic.namespace, &start.job, shards),
+            Command::Wake(wake) => wake.listener.shard(&wake.topic.namespace, shards),
             Command::Listen { topic, .. } | Command::Unlisten { topic, .. } => topic.shard(shards),
             Command::SendEvent { namespace, name, .. } => {
                 let topic = Topic::Event(name.clone());
@@ -236,6 +243,7 @@ impl Command {
             | Command::Progress { run, .. }
             | Command::RetryRun(RetryRun { run, .. })
             | Command::ActOnSteps(ActOnSteps { run, .. })
+            | Command::StepListens { step: StepKey { run, .. }, .. }
             | Command::Tell { sender: queue::Sender { run, .. }, .. } => run.shard(),
             Command::Queue(ask) => ask.shard(shards).unwrap_or(ShardId(0)),
         }
@@ -252,7 +260,7 @@ impl Command {
             | Command::ResumeJob { name, .. }
             | Command::CancelCall(CancelCall { job: name, .. }) => format!("job `{name}`"),
             Command::Submit(_) => "new run".to_owned(),
-            Command::Start(start) => format!("job `{}`", start.job),
+            Command::Wake(wake) => wake.listener.to_string(),
             Command::Listen { topic, .. } | Command::Unlisten { topic, .. } => topic.topic.to_string(),
             Command::SendEvent { name, .. } => Topic::Event(name.clone()).to_string(),
             Command::CancelRun { run, .. }
@@ -261,6 +269,7 @@ impl Command {
             | Command::Progress { run, .. }
             | Command::RetryRun(RetryRun { run, .. })
             | Command::ActOnSteps(ActOnSteps { run, .. })
+            | Command::StepListens { step: StepKey { run, .. }, .. }
             | Command::Tell { sender: queue::Sender { run, .. }, .. } => format!("run {run}"),
             Command::Queue(ask) => ask.subject(),
         }
@@ -283,7 +292,8 @@ impl Command {
             | Command::RetryRun(RetryRun { key, .. }) => key.is_some(),
             Command::SendEvent { event, .. } => event.key.is_some(),
             Command::ReplanJob { .. }
-            | Command::Start(_)
+            | Command::Wake(_)
+            | Command::StepListens { .. }
             | Command::Listen { .. }
             | Command::Unlisten { .. }
             | Command::PauseJob { .. }
@@ -313,7 +323,9 @@ pub enum Answer {
     Discarded,
     /// The id of an event that is stored.
     Event(i64),
-    /// The job does not listen to the topic.
+    /// The topic has the listener, under this number.
+    Listening(i64),
+    /// The job or step does not listen to the topic.
     NotListening,
     /// Accepted; written with the next batch.
     Noted,

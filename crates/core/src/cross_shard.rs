@@ -12,6 +12,7 @@ use crate::ids::{RunId, ShardId, made_at};
 use crate::name::{Name, Namespace};
 use crate::queue::{Ask, Content, EndNotice, News, QueueKey, Said, Sender, Whereabouts};
 use crate::task::Task;
+use crate::topic::Listener;
 
 /// What a node must do between two shards. It retries until it succeeds, or until another node leads the shard and
 /// starts the request again.
@@ -63,6 +64,8 @@ impl Subject {
 pub struct Exchange {
     request: CrossShardRequest,
     asked: Asked,
+    /// The number under which a step listens, once the topic has answered.
+    listener: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,8 +73,10 @@ enum Asked {
     Nothing,
     /// What the request is about.
     First,
-    /// The attempt was told about it, or the listener was removed.
+    /// The attempt or the step was told about it.
     Second,
+    /// The listener was removed.
+    Third,
     /// The notice was confirmed.
     Last,
 }
@@ -89,7 +94,7 @@ pub enum Next {
 
 impl Exchange {
     pub fn new(request: CrossShardRequest) -> Exchange {
-        Exchange { request, asked: Asked::Nothing }
+        Exchange { request, asked: Asked::Nothing, listener: None }
     }
 
     /// The first command.
@@ -112,8 +117,9 @@ impl Exchange {
             CrossShardRequest::CancelCall(cancel) => Command::CancelCall(cancel.clone()),
             CrossShardRequest::Tell(notice) => match notice.content.clone() {
                 Content::Attempt { sender, news } => Command::Tell { sender, news },
-                Content::Start(start) => Command::Start(start),
-                Content::Listen { topic, job } => Command::Listen { topic, job },
+                Content::Wake(wake) => Command::Wake(wake),
+                Content::Listen { topic, listener, key } => Command::Listen { topic, listener, key },
+                Content::Unlisten { topic, number } => Command::Unlisten { topic, listener: number },
             },
         };
         Next::Ask(Box::new(command))
@@ -125,23 +131,44 @@ impl Exchange {
             (CrossShardRequest::Call { .. }, Asked::First, Err(refusal)) => {
                 self.inform(News::Undelivered { why: refusal.to_string().into() })
             }
+            (CrossShardRequest::Tell(_), _, answer) => self.heard_about_notice(answer),
             (_, _, Err(refusal)) => Next::Refused(refusal),
-            (CrossShardRequest::Tell(notice), Asked::First, Ok(Answer::NotListening)) => {
-                let Content::Start(start) = &notice.content else {
-                    return Next::Unexpected(Answer::NotListening);
-                };
-                let (topic, listener) = (start.topic.clone(), start.listener);
-                self.asked = Asked::Second;
-                Next::Ask(Box::new(Command::Unlisten { topic, listener }))
-            }
-            (CrossShardRequest::Tell(notice), Asked::First | Asked::Second, Ok(_)) => {
-                let told = Ask::Told { notice: notice.number };
-                self.asked = Asked::Last;
-                Next::Ask(Box::new(Command::Queue(told)))
-            }
             (_, Asked::First, Ok(answer)) => self.heard_first(answer),
             (_, _, Ok(_)) => Next::Done,
         }
+    }
+
+    fn heard_about_notice(&mut self, answer: Result<Answer, Refusal>) -> Next {
+        let CrossShardRequest::Tell(EndNotice { number, content }) = &self.request else { return Next::Done };
+        let (command, asked) = match (content, self.asked, answer, self.listener) {
+            (_, Asked::Last, Ok(_), _) => return Next::Done,
+            (
+                Content::Listen { listener: Listener::Step(step), .. },
+                Asked::First,
+                Ok(Answer::Listening(listener)),
+                _,
+            ) => {
+                self.listener = Some(listener);
+                (Command::StepListens { step: *step, number: self.listener }, Asked::Second)
+            }
+            // The event has too many listeners. A job is told so when it is saved.
+            (
+                Content::Listen { listener: Listener::Step(step), .. },
+                Asked::First,
+                Err(Refusal::Invalid(_)),
+                _,
+            ) => (Command::StepListens { step: *step, number: None }, Asked::Second),
+            (_, _, Err(refusal), _) => return Next::Refused(refusal),
+            (Content::Wake(wake), Asked::First, Ok(Answer::NotListening), _) => {
+                (Command::Unlisten { topic: wake.topic.clone(), listener: wake.number }, Asked::Third)
+            }
+            (Content::Listen { topic, .. }, Asked::Second, Ok(Answer::NotListening), Some(listener)) => {
+                (Command::Unlisten { topic: topic.clone(), listener }, Asked::Third)
+            }
+            _ => (Command::Queue(Ask::Told { notice: *number }), Asked::Last),
+        };
+        self.asked = asked;
+        Next::Ask(Box::new(command))
     }
 
     fn heard_first(&mut self, answer: Answer) -> Next {

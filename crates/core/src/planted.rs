@@ -75,6 +75,10 @@ pub enum Fault {
     FinallyIsSkipped,
     /// A step is started although its rule does not hold.
     RuleIsIgnored,
+    /// An event does not end the wait of a step.
+    StepIsNotWoken,
+    /// A step that has ended without its event goes on listening.
+    StepGoesOnListening,
     /// A retry executes a step again that it reuses.
     ReusedStepIsExecuted,
     /// A retry reuses a step although a step that it needs is executed again.

@@ -22,11 +22,11 @@ use crate::invalid::Invalid;
 use crate::job;
 use crate::limits::{EVENT_BYTES_MAX, STEP_OUTPUT_BYTES_MAX};
 use crate::name::{Name, Namespace};
-use crate::queue::Sender;
 use crate::run::Status;
 use crate::schedule;
 use crate::task::Params;
 use crate::template::{self, Condition, Scope, Value, Values};
+use crate::workflow::StepKey;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -70,8 +70,27 @@ impl fmt::Display for Topic {
 pub enum Listener {
     /// A job that the topic starts.
     Job(Name),
-    /// An attempt of a step that waits. It hears of one event.
-    Step(Sender),
+    /// A step of a workflow that waits. It hears of one event.
+    Step(StepKey),
+}
+
+impl Listener {
+    /// The shard that it belongs to.
+    pub fn shard(&self, namespace: &Namespace, shards: u16) -> ShardId {
+        match self {
+            Listener::Job(name) => job::shard_of(namespace, name, shards),
+            Listener::Step(key) => key.run.shard(),
+        }
+    }
+}
+
+impl fmt::Display for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Listener::Job(name) => write!(f, "job `{name}`"),
+            Listener::Step(key) => write!(f, "run {}", key.run),
+        }
+    }
 }
 
 /// A row of a topic's shard.
@@ -131,14 +150,13 @@ pub struct Upstream {
     pub output: Box<str>,
 }
 
-/// Starts a job because a topic of it says so.
+/// Tells a listener what happened: a job starts, the wait of a step ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Start {
+pub struct Wake {
     pub topic: TopicKey,
-    /// The job, in the namespace of the topic.
-    pub job: Name,
+    pub listener: Listener,
     /// The number of the listener at the topic.
-    pub listener: i64,
+    pub number: i64,
     pub happening: Happening,
 }
 
@@ -213,7 +231,7 @@ impl OnEvent {
     }
 }
 
-impl Start {
+impl Wake {
     /// The run's own parameters: those of the job, with what happened on top.
     pub fn params(&self, of_job: &Params) -> Result<Params, Invalid> {
         match &self.happening.what {

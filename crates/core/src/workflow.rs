@@ -78,6 +78,17 @@ pub enum Wait {
     For(Duration),
     /// An instant, or a template of one.
     Until(String),
+    Event(Box<EventWait>),
+}
+
+/// The step waits for one event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventWait {
+    pub name: Name,
+    /// A template. Only an event with this key ends the wait. `None` means any.
+    pub key: Option<String>,
+    /// The step fails after this long. `None` means that it waits forever.
+    pub within: Option<Duration>,
 }
 
 /// Which ends of the needed steps let a step start. The order of variants is stored.

@@ -51,8 +51,9 @@ impl Shard {
                 may_report.map(|()| noted(self.take_progress(run, progress, |_| None, cx)))
             }
             Command::CancelCall(ask) => self.cancel_call(&ask, cx),
-            Command::Start(start) => self.start_listener(&start, cx),
-            Command::Listen { topic, job } => self.listen(topic, job, cx),
+            Command::Wake(wake) => self.wake(&wake, cx),
+            Command::Listen { topic, listener, key } => self.listen(topic, listener, key, cx),
+            Command::StepListens { step, number } => self.step_listens(step, number, cx),
             Command::Unlisten { topic, listener } => self.unlisten(&topic, listener),
             Command::SendEvent { namespace, name, event } => self.send_event(namespace, name, event, cx),
             Command::Tell { sender, news } => {

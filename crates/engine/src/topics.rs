@@ -21,7 +21,7 @@ use punctual_core::run::{Event, Link, Reason, Run, Status, Trigger};
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::template::Value;
 use punctual_core::topic::{
-    Happening, Listener, ListenerRecord, NewEvent, Start, Topic, TopicKey, Upstream, What,
+    Happening, Listener, ListenerRecord, NewEvent, Topic, TopicKey, Upstream, Wake, What,
 };
 use rustc_hash::FxHashMap;
 
@@ -82,13 +82,19 @@ impl Shard {
     pub(crate) fn listen_to_topics(&mut self, job: &Job, cx: &Context<'_>) {
         for topic in job.definition.schedules.iter().filter_map(Schedule::topic) {
             let topic = TopicKey { namespace: job.namespace.clone(), topic };
-            self.notify(Content::Listen { topic, job: job.name.clone() }, cx);
+            let listener = Listener::Job(job.name.clone());
+            self.notify(Content::Listen { topic, listener, key: None }, cx);
         }
     }
 
-    /// Makes a job a listener. If it is one already, it gets a new number, so that a late `Unlisten` does not remove it.
-    pub(crate) fn listen(&mut self, topic: TopicKey, job: Name, cx: &Context<'_>) -> Reply {
-        let listener = Listener::Job(job);
+    /// Adds a listener. If it is one already, it gets a new number, so that a late `Unlisten` does not remove it.
+    pub(crate) fn listen(
+        &mut self,
+        topic: TopicKey,
+        listener: Listener,
+        key: Option<Arc<str>>,
+        cx: &Context<'_>,
+    ) -> Reply {
         self.topics.remove(&topic, |other| other.listener == listener);
         let (most, what) = match &topic.topic {
             Topic::Job(_) => (LINKS_MAX, "schedule.after.job"),
@@ -98,8 +104,9 @@ impl Shard {
             let message = format!("at most {most} jobs and steps may listen to {}", topic.topic);
             return Err(Invalid::new(what, message).into());
         }
-        self.topics.add(ListenerRecord { number: self.ids.next(cx.now), topic, listener, key: None });
-        Ok(Answer::Noted)
+        let number = self.ids.next(cx.now);
+        self.topics.add(ListenerRecord { number, topic, listener, key });
+        Ok(Answer::Listening(number))
     }
 
     pub(crate) fn unlisten(&mut self, topic: &TopicKey, number: i64) -> Reply {
@@ -154,16 +161,35 @@ impl Shard {
     }
 
     fn happened(&mut self, topic: &TopicKey, happening: &Happening, cx: &Context<'_>) {
-        for listener in self.topics.of(topic).to_vec() {
-            let Listener::Job(job) = listener.listener.clone() else { continue };
-            let (topic, listener, happening) = (topic.clone(), listener.number, happening.clone());
-            self.notify(Content::Start(Box::new(Start { topic, job, listener, happening })), cx);
+        let key = if let What::Event(event) = &happening.what { event.key.clone() } else { None };
+        for record in self.topics.of(topic).to_vec() {
+            if record.key.is_some() && record.key != key {
+                continue;
+            }
+            let (topic, number, happening) = (topic.clone(), record.number, happening.clone());
+            // A step hears of one event.
+            if let Listener::Step(_) = record.listener {
+                if is_planted(Fault::StepIsNotWoken) {
+                    continue;
+                }
+                self.topics.remove(&topic, |other| other.number == number);
+            }
+            let listener = record.listener.clone();
+            self.notify(Content::Wake(Box::new(Wake { topic, listener, number, happening })), cx);
+        }
+    }
+
+    /// Starts a job that listens to a topic, or ends the wait of a step.
+    pub(crate) fn wake(&mut self, wake: &Wake, cx: &mut Context<'_>) -> Reply {
+        match &wake.listener {
+            Listener::Job(job) => self.start_listener(job, wake, cx),
+            Listener::Step(step) => self.event_came(*step, wake, cx),
         }
     }
 
     /// Starts a job that listens to a topic, once for what happened.
-    pub(crate) fn start_listener(&mut self, start: &Start, cx: &mut Context<'_>) -> Reply {
-        let Some(id) = self.find_job(&start.topic.namespace, &start.job) else {
+    fn start_listener(&mut self, name: &Name, start: &Wake, cx: &mut Context<'_>) -> Reply {
+        let Some(id) = self.find_job(&start.topic.namespace, name) else {
             return Ok(Answer::NotListening);
         };
         let Some(job) = self.jobs.get(&id).map(|live| Arc::clone(&live.job)) else {
@@ -174,7 +200,7 @@ impl Shard {
         else {
             return Ok(Answer::NotListening);
         };
-        let key = start_key(start);
+        let key = start_key(name, start);
         let is_known = self.unique_row(&key).is_some_and(|row| row.expires_at > cx.now)
             && !is_planted(Fault::StartIsNotRemembered);
         if is_known || job.paused || !takes(schedule, start) {
@@ -208,7 +234,7 @@ impl Shard {
 }
 
 /// Whether a schedule lets the job start for what happened.
-fn takes(schedule: &Schedule, start: &Start) -> bool {
+fn takes(schedule: &Schedule, start: &Wake) -> bool {
     let Happening { at, what, .. } = &start.happening;
     let is_within = schedule.start.is_none_or(|from| *at >= from) && schedule.end.is_none_or(|to| *at <= to);
     is_within
@@ -228,7 +254,7 @@ pub(crate) fn event_key(namespace: &Namespace, name: &Name, key: &str) -> Arc<st
 }
 
 /// The key that records that a job was started for what happened.
-pub(crate) fn start_key(start: &Start) -> Arc<str> {
-    let (namespace, job, id) = (&start.topic.namespace, &start.job, RunId(start.happening.id));
+pub(crate) fn start_key(job: &Name, start: &Wake) -> Arc<str> {
+    let (namespace, id) = (&start.topic.namespace, RunId(start.happening.id));
     Arc::from(format!("topic/{namespace}:{job}:{id}"))
 }

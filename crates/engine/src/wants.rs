@@ -9,6 +9,7 @@ use punctual_core::command::{ActOnSteps, Command, RetryRun, RunJob};
 use punctual_core::ids::RunId;
 use punctual_core::job::Job;
 use punctual_core::name::{Name, Namespace};
+use punctual_core::topic::Listener;
 
 use crate::Shard;
 use crate::intake::keys;
@@ -58,9 +59,11 @@ impl Shard {
                 }
             }
             Command::CancelCall(ask) => self.want_called(ask, &mut wants),
-            Command::Start(start) => {
-                self.want_job(&start.topic.namespace, &start.job, &mut wants);
-                self.want_unique(&topics::start_key(start), &mut wants);
+            Command::Wake(wake) => {
+                if let Listener::Job(job) = &wake.listener {
+                    self.want_job(&wake.topic.namespace, job, &mut wants);
+                    self.want_unique(&topics::start_key(job, wake), &mut wants);
+                }
             }
             Command::SendEvent { namespace, name, event } => {
                 if let Some(key) = &event.key {
@@ -68,8 +71,8 @@ impl Shard {
                 }
             }
             Command::Listen { .. } | Command::Unlisten { .. } => {}
-            // A running attempt is always in memory.
-            Command::Tell { .. } => {}
+            // A running attempt and a step that waits are always in memory.
+            Command::Tell { .. } | Command::StepListens { .. } => {}
             Command::Queue(ask) => self.want_messages(ask, &mut wants),
         }
         wants

@@ -11,6 +11,7 @@
 
 mod approvals;
 mod by_hand;
+mod events;
 mod flow;
 mod restore;
 mod retry;
@@ -26,7 +27,7 @@ use punctual_core::limits::{EARLIER_ERROR_BYTES_MAX, ERROR_BYTES_MAX};
 use punctual_core::planted::{Fault, is_planted};
 use punctual_core::run::{Event, Reason, Run, Status, StepsEnd};
 use punctual_core::template::Value;
-use punctual_core::workflow::{Decision, End, Output, State, StepKey, StepReason, StepRecord, Work};
+use punctual_core::workflow::{Decision, End, Output, State, StepKey, StepReason, StepRecord, Wait, Work};
 
 use crate::Shard;
 use crate::event::Context;
@@ -145,6 +146,7 @@ impl Shard {
         }
         end(&mut record);
         self.forget_approval(key);
+        self.stop_listening(&record, cx);
         let state = record.state;
         self.write_step(record);
         self.count_end(key, state, cx);
@@ -226,13 +228,14 @@ impl Shard {
         }
     }
 
-    /// A wait is over, or an approval was not given in time.
+    /// A wait is over, or an approval or an event did not come in time.
     pub(crate) fn step_is_due(&mut self, key: StepKey, cx: &mut Context<'_>) {
         let live = self.runs.get(&key.run);
         let step = live.and_then(|live| live.definition.workflow()?.step(index(key.step)));
         let Some(step) = step else { return };
         let (state, reason) = match &step.work {
             Work::Approve(_) => (State::Failed, Some(StepReason::NotApproved)),
+            Work::Wait(Wait::Event(_)) => (State::Failed, Some(StepReason::NoEvent)),
             _ => (State::Succeeded, None),
         };
         self.end_step(key, cx, |record| {

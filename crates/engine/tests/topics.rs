@@ -11,7 +11,7 @@ use punctual_core::name::Namespace;
 use punctual_core::run::{Reason, Run, Status, Trigger};
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::task::Params;
-use punctual_core::topic::{After, Ends, NewEvent, OnEvent, Topic, TopicKey};
+use punctual_core::topic::{After, Ends, Listener, NewEvent, OnEvent, Topic, TopicKey};
 
 use crate::support::{Rig, delete, manual, name, on, pause, put};
 
@@ -186,15 +186,16 @@ fn too_many_links_are_refused() {
     let mut rig = rig();
     let topic = TopicKey { namespace: Namespace::default(), topic: Topic::Job(name("load")) };
     let listen = |rig: &mut Rig, number: usize| {
-        rig.ask(Command::Listen { topic: topic.clone(), job: name(&format!("job-{number}")) })
+        let listener = Listener::Job(name(&format!("job-{number}")));
+        rig.ask(Command::Listen { topic: topic.clone(), listener, key: None })
     };
     for number in 0..LINKS_MAX {
-        assert_eq!(listen(&mut rig, number), Ok(Answer::Noted));
+        assert!(matches!(listen(&mut rig, number), Ok(Answer::Listening(_))));
     }
     assert!(
         matches!(listen(&mut rig, LINKS_MAX), Err(Refusal::Invalid(invalid)) if invalid.field == "schedule.after.job")
     );
-    assert_eq!(listen(&mut rig, 0), Ok(Answer::Noted), "it listens already");
+    assert!(matches!(listen(&mut rig, 0), Ok(Answer::Listening(_))), "it listens already");
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod any_history;
 mod approvals;
 mod by_hand;
 mod calls;
+mod events;
 mod retry;
 mod rig;
 mod stops;

@@ -10,7 +10,7 @@ use punctual_core::command::{Answer, Command, PutJob};
 use punctual_core::job::{Definition, Invalid};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::schedule::{Schedule, When};
-use punctual_core::topic::TopicKey;
+use punctual_core::topic::{Listener, TopicKey};
 
 use crate::failure::Failure;
 use crate::handle::Handle;
@@ -67,7 +67,8 @@ fn listens(put: &PutJob) -> Vec<Command> {
     let topics = put.definition.schedules.iter().filter_map(Schedule::topic);
     let listen = topics.map(|topic| Command::Listen {
         topic: TopicKey { namespace: put.namespace.clone(), topic },
-        job: put.name.clone(),
+        listener: Listener::Job(put.name.clone()),
+        key: None,
     });
     listen.collect()
 }

@@ -6,7 +6,7 @@ use punctual_core::command::StepsAct;
 use punctual_core::name::Name;
 use punctual_core::retry::Retry;
 use punctual_core::task::Task;
-use punctual_core::workflow::{Map, RetryFrom, Rule, Step, Wait, Work, Workflow};
+use punctual_core::workflow::{EventWait, Map, RetryFrom, Rule, Step, Wait, Work, Workflow};
 
 use crate::dice::Dice;
 use crate::workload;
@@ -64,7 +64,7 @@ fn step(dice: &mut Dice, at: u64, may_nest: bool) -> Step {
     needs.truncate(3);
     let mut step = Step::of(name(at), Work::Task(Task::Shell("true".to_owned())));
     let span = Duration::from_millis(1 + dice.below(8_000));
-    match dice.below(14) {
+    match dice.below(15) {
         0 => step.work = Work::Wait(Wait::For(span)),
         1 => step.work = Work::Wait(Wait::Until("{{ due | plus('2s') }}".to_owned())),
         2 => step.work = Work::Approve(Some(span)),
@@ -73,6 +73,10 @@ fn step(dice: &mut Dice, at: u64, may_nest: bool) -> Step {
         4 => step.when = Some("false".to_owned()),
         5 => step.when = Some("params.nothing".to_owned()),
         6 if !needs.is_empty() => step.when = Some(format!("steps.s{}.failed == 0", needs[0])),
+        13 => {
+            let event = EventWait { name: workload::event_name(dice), key: None, within: Some(span * 2) };
+            step.work = Work::Wait(Wait::Event(Box::new(event)));
+        }
         7..=9 => {
             let items = vec!["7"; usize::try_from(dice.below(6)).unwrap_or(0)].join(", ");
             let parallel = dice.one_in(2).then(|| u32::try_from(1 + dice.below(2)).unwrap_or(1));

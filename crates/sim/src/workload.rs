@@ -250,7 +250,7 @@ impl People {
     }
 }
 
-fn event_name(dice: &mut Dice) -> Name {
+pub(crate) fn event_name(dice: &mut Dice) -> Name {
     format!("event-{}", dice.below(3)).parse().expect("the name of an event is a name")
 }
 

@@ -170,6 +170,16 @@ fn an_end_without_a_notice_to_the_waiting_step_is_found() {
 }
 
 #[test]
+fn an_event_that_does_not_wake_a_step_is_found() {
+    check(Fault::StepIsNotWoken, "is not told of");
+}
+
+#[test]
+fn a_step_that_goes_on_listening_is_found() {
+    check(Fault::StepGoesOnListening, "for ever");
+}
+
+#[test]
 fn an_end_without_a_notice_to_its_followers_is_found() {
     check(Fault::FollowerIsNotTold, "is not told that run");
 }

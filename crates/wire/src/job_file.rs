@@ -32,7 +32,9 @@ pub use task::{
     Accept, Body, Codes, Enqueue, Expect, Grpc, GrpcAccept, GrpcExpect, Http, Method, Noop, Process, Status,
     Task, Tls,
 };
-pub use workflow::{Approve, Entries, Rule, Step, Switch, Wait, Workflow, WorkflowDraft, read_workflows};
+pub use workflow::{
+    Approve, Entries, EventWait, Rule, Step, Switch, Wait, Workflow, WorkflowDraft, read_workflows,
+};
 
 /// Fields that the server adds to a job. They are accepted in a file and ignored, so that a job that was read
 /// can be put back unchanged.

@@ -10,6 +10,7 @@
 //!   └────cancelled────withdraw───────────▲
 //! ```
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -17,9 +18,8 @@ use serde::{Deserialize, Serialize};
 use super::{Body, IdText, Message, MessageId, MessageStatus, QueueNumber, Sender};
 use crate::Timestamp;
 use crate::ids::{RunId, ShardId, made_at};
-use crate::name::Name;
 use crate::run::{Assignee, Status};
-use crate::topic::{Start, TopicKey};
+use crate::topic::{Listener, TopicKey, Wake};
 
 /// How a message with a sender ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,10 +118,12 @@ pub struct EndNotice {
 pub enum Content {
     /// Tells an attempt what became of its message, or of the run that it started.
     Attempt { sender: Sender, news: News },
-    /// Starts a job that listens to a topic.
-    Start(Box<Start>),
-    /// Makes a job a listener of a topic.
-    Listen { topic: TopicKey, job: Name },
+    /// Tells a listener of a topic what happened.
+    Wake(Box<Wake>),
+    /// Adds a listener to a topic.
+    Listen { topic: TopicKey, listener: Listener, key: Option<Arc<str>> },
+    /// Removes a listener that waits no more.
+    Unlisten { topic: TopicKey, number: i64 },
 }
 
 /// The number under which end notices are stored among the messages. No queue gets this number.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::upstream::{Nameable, Upstream};
-use super::{Graph, Step, Switch, Wait, Work, Workflow};
+use super::{EventWait, Graph, Step, Switch, Wait, Work, Workflow};
 use crate::Timestamp;
 use crate::invalid::Invalid;
 use crate::job::Definition;
@@ -126,6 +126,7 @@ impl Step {
             Work::Task(_) | Work::Workflow(_) | Work::Job(_) => Ok(()),
             Work::Wait(Wait::For(span)) => check_span("wait.for", *span),
             Work::Wait(Wait::Until(until)) => check_until(until, &scope),
+            Work::Wait(Wait::Event(event)) => event.check(&scope),
             Work::Approve(within) => within.map_or(Ok(()), |within| check_span("approve.within", within)),
         }
     }
@@ -179,6 +180,15 @@ impl Switch {
             return Err(Invalid::new("switch.cases", "a switch has at least one case"));
         }
         Ok(())
+    }
+}
+
+impl EventWait {
+    fn check(&self, scope: &Scope<'_>) -> Result<(), Invalid> {
+        if let Some(key) = &self.key {
+            Template::parse_in(key, scope).map_err(|error| refused("wait.event.key", key, &error))?;
+        }
+        self.within.map_or(Ok(()), |within| check_span("wait.event.within", within))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::ids::RunId;
 use crate::run::Status;
 
 /// The primary key of a step's row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StepKey {
     /// The run of the workflow.
     pub run: RunId,
@@ -43,6 +43,8 @@ pub struct StepRecord {
     pub ended_at: Option<Timestamp>,
     /// When a wait ends, or an approval counts as rejected. `None` means never.
     pub until: Option<Timestamp>,
+    /// The number under which it listens to an event. `None` means that it does not wait for one yet.
+    pub listener: Option<i64>,
     /// `None` means that the step has no `map`, or that this is an item of it.
     pub items: Option<Items>,
     pub reason: Option<StepReason>,
@@ -84,6 +86,10 @@ pub enum StepReason {
     NotApproved,
     /// Its namespace has as many waiting approvals as it may have.
     TooManyApprovals,
+    /// The event that it waited for did not come in time.
+    NoEvent,
+    /// The event that it wants to wait for has as many listeners as it may have.
+    TooManyListeners,
     /// The workflow was cancelled, or its timeout was reached, while it waited.
     Stopped,
     /// It succeeded, and its output is too long to be used in expressions.
@@ -116,6 +122,8 @@ impl StepReason {
             StepReason::Rejected => "rejected",
             StepReason::NotApproved => "not approved in time",
             StepReason::TooManyApprovals => "too_many_approvals",
+            StepReason::NoEvent => "no event in time",
+            StepReason::TooManyListeners => "too_many_listeners",
             StepReason::Stopped => "stopped",
             StepReason::OutputTooLong => "output_too_long",
             StepReason::Reused { output_too_long: false } => "reused",
@@ -144,6 +152,7 @@ impl StepRecord {
             decided_at: now,
             ended_at: None,
             until: None,
+            listener: None,
             items: None,
             reason: None,
             output: None,

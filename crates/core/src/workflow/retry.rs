@@ -123,6 +123,7 @@ impl StepRecord {
             decided_at: now,
             ended_at: Some(now),
             until: None,
+            listener: None,
             reason: Some(StepReason::Reused { output_too_long }),
             ..self.clone()
         }

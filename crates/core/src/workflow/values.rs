@@ -9,6 +9,7 @@ use crate::Timestamp;
 use crate::ids::RunId;
 use crate::invalid::Invalid;
 use crate::limits::MAP_ITEMS_MAX;
+use crate::name::Name;
 use crate::task::{Params, render_json};
 use crate::template::{Condition, Error, Expression, Scope, Steps, Template, Value, Values};
 
@@ -98,9 +99,12 @@ impl Workflow {
         }
         let conditions = definition.when.as_deref().into_iter();
         conditions.chain(definition.map.as_ref().map(|map| map.over.as_str())).for_each(expression);
-        if let Work::Wait(Wait::Until(until)) = &definition.work {
-            drop(Template::parse_in(until, &scope));
-        }
+        let template = match &definition.work {
+            Work::Wait(Wait::Until(until)) => Some(until),
+            Work::Wait(Wait::Event(event)) => event.key.as_ref(),
+            _ => None,
+        };
+        drop(template.map(|text| Template::parse_in(text, &scope)));
         drop(definition.check_templates(&noted));
         self.indexes(noted)
     }
@@ -160,7 +164,7 @@ impl Workflow {
         }
     }
 
-    /// When a step with `wait` ends, if it starts now. `None` means that it does not wait.
+    /// When a step with `wait` ends, if it starts now. `None` means that no time ends it.
     pub fn wait_until(
         &self,
         step: usize,
@@ -170,16 +174,33 @@ impl Workflow {
         let until = match self.step(step).map(|step| &step.work) {
             Some(Work::Wait(Wait::For(span))) => return Ok(Some(now + *span)),
             Some(Work::Wait(Wait::Until(until))) => until,
+            Some(Work::Wait(Wait::Event(event))) => return Ok(event.within.map(|within| now + within)),
             _ => return Ok(None),
         };
-        let field = || self.field(step, "wait.until");
-        let rendered =
-            Template::parse_in(until, &Scope::CHECKED_WORKFLOW).and_then(|until| until.render(values));
-        let rendered = rendered.map_err(|error| failed(field(), until, &error))?;
+        let rendered = self.rendered(step, "wait.until", until, values)?;
         let instant = rendered.trim().parse::<Timestamp>();
-        instant
-            .map(Some)
-            .map_err(|_| Invalid::new(field(), format!("gives `{rendered}`, which is no instant")))
+        instant.map(Some).map_err(|_| {
+            Invalid::new(self.field(step, "wait.until"), format!("gives `{rendered}`, which is no instant"))
+        })
+    }
+
+    /// The event that a step waits for, and its key. `None` means that it does not wait for an event.
+    pub fn awaited_event(
+        &self,
+        step: usize,
+        values: &Values,
+    ) -> Result<Option<(&Name, Option<Arc<str>>)>, Invalid> {
+        let Some(Work::Wait(Wait::Event(event))) = self.step(step).map(|step| &step.work) else {
+            return Ok(None);
+        };
+        let key = event.key.as_ref().map(|key| self.rendered(step, "wait.event.key", key, values));
+        Ok(Some((&event.name, key.transpose()?.map(Arc::from))))
+    }
+
+    fn rendered(&self, step: usize, of: &str, text: &str, values: &Values) -> Result<String, Invalid> {
+        let rendered =
+            Template::parse_in(text, &Scope::CHECKED_WORKFLOW).and_then(|template| template.render(values));
+        rendered.map_err(|error| failed(self.field(step, of), text, &error))
     }
 
     /// The parameters of a run of the step: those of the workflow, with those of the step on top. `None` means that the

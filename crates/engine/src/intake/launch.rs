@@ -179,7 +179,8 @@ impl Shard {
         let patient = retry.dead_letter;
         let reported = record.run.progress.as_deref().filter(|_| retry.resume);
         let checkpoint = reported.and_then(|reported| reported.clone().for_new_run());
-        let launch = Launch { params, key, retry_of: Some(retry.run), checkpoint, step_params, patient, link: None };
+        let launch =
+            Launch { params, key, retry_of: Some(retry.run), checkpoint, step_params, patient, link: None };
         let reply = self.launch(run, launch, cx);
         // A run that was skipped at once tried nothing, so the dead letter stays.
         if self.runs.contains_key(&run) {

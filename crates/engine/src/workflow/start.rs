@@ -12,6 +12,7 @@ use punctual_core::planted::{Fault, is_planted};
 use punctual_core::run::{Origin, Run, State as RunState, StepOf, Trigger, Wait};
 use punctual_core::task::Params;
 use punctual_core::template::{Value, Values};
+use punctual_core::topic::{Topic, TopicKey};
 use punctual_core::workflow::{Items, State, StepKey, StepRecord, Work};
 
 use super::flow::{Mapped, Prepared};
@@ -73,10 +74,18 @@ impl Shard {
         let values = self.values_of_step(key.run, &prepared);
         let live = self.runs.get(&key.run);
         let Some(workflow) = live.and_then(|live| live.definition.workflow()) else { return };
-        let until = match workflow.wait_until(index(key.step), &values, cx.now) {
-            Ok(until) => until.unwrap_or(cx.now),
+        let until = workflow.wait_until(index(key.step), &values, cx.now);
+        let event = workflow.awaited_event(index(key.step), &values);
+        let (until, event) = match until.and_then(|until| Ok((until, event?))) {
+            Ok(wait) => wait,
             Err(error) => return self.break_step(key, &self.explain(key, &error), cx),
         };
+        if let (Some((name, wanted)), Some(live)) = (event, live) {
+            let topic = TopicKey { namespace: live.run.namespace.clone(), topic: Topic::Event(name.clone()) };
+            let record = StepRecord { until, ..StepRecord::active(key, cx.now) };
+            return self.start_event_wait(record, topic, wanted, cx);
+        }
+        let until = until.unwrap_or(cx.now);
         let mut record = StepRecord { until: Some(until), ..StepRecord::active(key, cx.now) };
         if until > cx.now {
             self.step_timers.insert((until, key));

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use punctual_core::Timestamp;
-use punctual_core::change::{RunRecord, Want};
+use punctual_core::change::RunRecord;
 use punctual_core::command::{Answer, Command, Refusal, Submit};
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::name::{Name, Namespace};

@@ -58,6 +58,8 @@ seen! {
     calls,
     followed,
     by_event,
+    /// Steps that an event has woken.
+    steps_woken,
     /// Recorded times that were compared with the arrival of their command or report.
     dated,
     /// Commands that were forwarded to another node.

@@ -10,17 +10,20 @@ use punctual_core::ids::RunId;
 use punctual_core::name::Name;
 use punctual_core::queue::{Content, END_NOTICES, EndNotice, Sender};
 use punctual_core::run::{Run, Status, Trigger};
-use punctual_core::topic::{Listener, Topic, TopicKey};
+use punctual_core::topic::{Listener, Topic, TopicKey, Wake};
+use punctual_core::workflow::{State, StepKey, StepRecord};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Seen, Verdict};
 
 #[derive(Debug, Default)]
 pub(super) struct Topics {
-    listeners: BTreeMap<i64, (TopicKey, Name)>,
+    listeners: BTreeMap<i64, (TopicKey, Listener)>,
     open: BTreeMap<i64, Content>,
-    /// Each start of a job that a notice asked for: the job, and what happened.
-    asked: FxHashSet<(Name, i64)>,
+    /// Each notice to a listener: the listener, and what happened.
+    asked: FxHashSet<(Listener, i64)>,
+    /// Each step that a notice told of its event.
+    woken: FxHashSet<StepKey>,
     /// The runs that the ends of others started, and those that steps started.
     followed: FxHashMap<(Name, RunId), RunId>,
     called: FxHashMap<Sender, RunId>,
@@ -33,9 +36,7 @@ impl Topics {
         for (key, change) in batch.changes.iter() {
             match (key, change) {
                 (_, Change::Insert(Row::Listener(row))) => {
-                    if let Listener::Job(job) = &row.listener {
-                        self.listeners.insert(row.number, (row.topic.clone(), job.clone()));
-                    }
+                    self.listeners.insert(row.number, (row.topic.clone(), row.listener.clone()));
                 }
                 (RowKey::Listener(number), Change::Delete) => drop(self.listeners.remove(number)),
                 (_, Change::Insert(Row::Message(row))) => {
@@ -48,25 +49,39 @@ impl Topics {
             }
         }
         for notice in &fresh {
-            if let Content::Start(start) = &notice.content
-                && !self.asked.insert((start.job.clone(), start.happening.id))
+            if let Content::Wake(wake) = &notice.content
+                && !self.asked.insert((wake.listener.clone(), wake.happening.id))
             {
-                return Err(format!("topics: job {} is told twice of {}", start.job, start.happening.id));
+                return Err(format!("topics: {} is told twice of {}", wake.listener, wake.happening.id));
+            }
+            if let Content::Wake(wake) = &notice.content
+                && let Listener::Step(step) = wake.listener
+            {
+                self.woken.insert(step);
             }
             self.open.insert(notice.number, notice.content.clone());
         }
-        let ended = batch.changes.iter().filter_map(|(_, change)| match change {
-            Change::Insert(Row::History(run)) => Some(run),
-            _ => None,
-        });
-        for run in ended {
-            self.told_of(run, &before, &fresh)?;
+        for (_, change) in batch.changes.iter() {
+            match change {
+                Change::Insert(Row::History(run)) => self.told_of(run, &before, &fresh)?,
+                Change::Insert(Row::Step(step)) | Change::Update(Row::Step(step)) => {
+                    self.woken(step, seen)?
+                }
+                _ => {}
+            }
         }
+        let before = before.into_iter().filter(|(number, _)| self.listeners.contains_key(number)).collect();
+        fresh.iter().try_for_each(|notice| Self::all_are_told(notice, &before, &fresh))?;
         born.iter().try_for_each(|run| self.born(run, seen))
     }
 
     /// The end of a run has a notice for each job that follows it, and for the step that waits for it.
-    fn told_of(&self, run: &Run, before: &BTreeMap<i64, (TopicKey, Name)>, fresh: &[EndNotice]) -> Verdict {
+    fn told_of(
+        &self,
+        run: &Run,
+        before: &BTreeMap<i64, (TopicKey, Listener)>,
+        fresh: &[EndNotice],
+    ) -> Verdict {
         if let Some(caller) = run.caller() {
             let is_told = fresh.iter().any(
                 |notice| matches!(&notice.content, Content::Attempt { sender, .. } if *sender == caller),
@@ -83,13 +98,45 @@ impl Topics {
         let stays = |number: &i64| self.listeners.contains_key(number);
         for (_, (_, follower)) in before.iter().filter(|(number, (of, _))| *of == topic && stays(number)) {
             let is_told = fresh.iter().any(|notice| {
-                matches!(&notice.content, Content::Start(start) if start.job == *follower && start.happening.id == run.id.0)
+                matches!(&notice.content, Content::Wake(wake) if wake.listener == *follower && wake.happening.id == run.id.0)
             });
             if !is_told {
-                return Err(format!("topics: job {follower} is not told that run {} has ended", run.id));
+                return Err(format!("topics: {follower} is not told that run {} has ended", run.id));
             }
         }
         Ok(())
+    }
+
+    /// What happened is told to all who listened before, and still do.
+    fn all_are_told(
+        notice: &EndNotice,
+        before: &BTreeMap<i64, (TopicKey, Listener)>,
+        fresh: &[EndNotice],
+    ) -> Verdict {
+        let Content::Wake(event) = &notice.content else { return Ok(()) };
+        let is_told = |number: i64| {
+            let told = |wake: &Wake| (wake.number, wake.happening.id) == (number, event.happening.id);
+            fresh.iter().any(|other| matches!(&other.content, Content::Wake(wake) if told(wake)))
+        };
+        let listening = before.iter().filter(|(_, (topic, _))| *topic == event.topic);
+        match listening.map(|(number, _)| *number).find(|number| !is_told(*number)) {
+            Some(number) => {
+                Err(format!("topics: {} is not told of {}", before[&number].1, event.happening.id))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A step that waited for an event succeeds only with one.
+    fn woken(&self, step: &StepRecord, seen: &mut Seen) -> Verdict {
+        if step.listener.is_none() || step.state != State::Succeeded {
+            return Ok(());
+        }
+        seen.steps_woken += 1;
+        if self.woken.contains(&step.key) {
+            return Ok(());
+        }
+        Err(format!("topics: step {} of run {} ended without its event", step.key.step, step.key.run))
     }
 
     /// A new run that another one started: once, and asked for by a notice.
@@ -106,7 +153,7 @@ impl Topics {
             return Ok(());
         };
         seen.followed += 1;
-        if !self.asked.contains(&(job.clone(), upstream.0)) {
+        if !self.asked.contains(&(Listener::Job(job.clone()), upstream.0)) {
             return Err(format!("topics: nothing asked for run {} after run {upstream}", run.id));
         }
         match self.followed.insert((job.clone(), upstream), run.id) {
@@ -116,6 +163,11 @@ impl Topics {
     }
 
     pub(super) fn at_rest(&self) -> Verdict {
+        if let Some((_, (topic, step))) =
+            self.listeners.iter().find(|(_, (_, it))| matches!(it, Listener::Step(_)))
+        {
+            return Err(format!("topics: {step} listens to {} for ever", topic.topic));
+        }
         match self.open.first_key_value() {
             None => Ok(()),
             Some((number, content)) => {

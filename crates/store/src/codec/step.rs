@@ -19,6 +19,7 @@ struct StepBody {
     decided_at: Timestamp,
     ended_at: Option<Timestamp>,
     until: Option<Timestamp>,
+    listener: Option<i64>,
     items: Option<Items>,
     reason: Option<StepReason>,
     output: Option<Arc<str>>,
@@ -48,6 +49,7 @@ pub(crate) fn step_body(step: &StepRecord) -> Result<Vec<u8>> {
         decided_at: step.decided_at,
         ended_at: step.ended_at,
         until: step.until,
+        listener: step.listener,
         items: step.items,
         reason: step.reason,
         output: step.output.clone(),
@@ -67,7 +69,7 @@ pub(crate) fn read_step(
         return Err(cannot_read(&"a step of another version"));
     };
     let body: StepBody = postcard::from_bytes(rest).map_err(|error| cannot_read(&error))?;
-    let StepBody { decided_at, ended_at, until, items, reason, output, error, by_hand } = body;
+    let StepBody { decided_at, ended_at, until, listener, items, reason, output, error, by_hand } = body;
     let (state, child) = (step_state(state)?, child.map(RunId));
     Ok(Arc::new(StepRecord {
         key,
@@ -76,6 +78,7 @@ pub(crate) fn read_step(
         decided_at,
         ended_at,
         until,
+        listener,
         items,
         reason,
         output,

@@ -55,6 +55,7 @@ pub(super) fn step_of(run: &Run, step: u32, item: Option<u32>) -> StepRecord {
         decided_at: at(1),
         ended_at: Some(at(2)),
         until: Some(at(3)),
+        listener: Some(i64::MAX),
         items: Some(Items { total: 10_000, succeeded: 9_999, failed: 1 }),
         reason: Some(StepReason::NotApproved),
         output: Some(r#"{"größe": 7}"#.into()),

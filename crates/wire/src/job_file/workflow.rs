@@ -107,6 +107,25 @@ pub struct Wait {
     /// An instant, or a template of one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
+    /// One event. It is the output of the step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<EventWait>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a map like { name: paid, key: \"{{ params.order }}\", within: 2d }"
+)]
+pub struct EventWait {
+    #[schema(value_type = schema::Name)]
+    pub name: Name,
+    /// A template. Only an event with this key ends the wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The step fails after this long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within: Option<Span>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -272,10 +291,15 @@ impl Step {
             }
             rule::Work::Job(job) => told.job = Some(job.clone()),
             rule::Work::Wait(rule::Wait::For(span)) => {
-                told.wait = Some(Wait { r#for: Some(Span(*span)), until: None });
+                told.wait = Some(Wait { r#for: Some(Span(*span)), ..Wait::default() });
             }
             rule::Work::Wait(rule::Wait::Until(until)) => {
-                told.wait = Some(Wait { r#for: None, until: Some(until.clone()) });
+                told.wait = Some(Wait { until: Some(until.clone()), ..Wait::default() });
+            }
+            rule::Work::Wait(rule::Wait::Event(event)) => {
+                let rule::EventWait { name, key, within } = (**event).clone();
+                let event = EventWait { name, key, within: within.map(Span) };
+                told.wait = Some(Wait { event: Some(event), ..Wait::default() });
             }
             rule::Work::Approve(within) => told.approve = Some(Approve { within: within.map(Span) }),
         }
@@ -285,10 +309,17 @@ impl Step {
 
 impl Wait {
     fn into_core(self) -> Result<rule::Wait, Error> {
-        match (self.r#for, self.until) {
-            (Some(span), None) => Ok(rule::Wait::For(span.0)),
-            (None, Some(until)) => Ok(rule::Wait::Until(until)),
-            _ => Err(Error::invalid("wait", "write either `for`, like 30m, or `until`, an instant")),
+        match (self.r#for, self.until, self.event) {
+            (Some(span), None, None) => Ok(rule::Wait::For(span.0)),
+            (None, Some(until), None) => Ok(rule::Wait::Until(until)),
+            (None, None, Some(EventWait { name, key, within })) => {
+                let within = within.map(|span| span.0);
+                Ok(rule::Wait::Event(Box::new(rule::EventWait { name, key, within })))
+            }
+            _ => Err(Error::invalid(
+                "wait",
+                "write one of `for`, like 30m, `until`, an instant, and `event`, like { name: paid }",
+            )),
         }
     }
 }

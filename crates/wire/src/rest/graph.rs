@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use punctual_core::ids::RunId;
+use punctual_core::ids::{RunId, made_at};
 use punctual_core::job::Invalid;
 use punctual_core::limits::COMMENT_BYTES_MAX;
 use punctual_core::name::{Name, Namespace};
@@ -73,7 +73,8 @@ pub struct GraphNode {
     pub run: Option<Text<RunId>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_at: Option<Instant>,
-    /// When the first attempt of its run started. Until then it waits for a worker.
+    /// When the first attempt of its run started; until then it waits for a worker. When a step that waits for an event
+    /// began to: it sees every event that is sent from then on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Instant>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -230,6 +231,7 @@ impl GraphNode {
         self.decided_at = Some(Text(record.decided_at));
         self.ended_at = record.ended_at.map(Text);
         self.until = record.until.map(Text);
+        self.started_at = record.listener.map(|number| Text(made_at(number)));
         self.items = record.items.map(Into::into);
         self.error = (!record.error.is_empty()).then(|| record.error.to_string());
         self.by_hand = record.by_hand.as_deref().map(Into::into);

@@ -18,7 +18,8 @@ use punctual_core::run::{Caller, Event, Origin, Run, Status, Trigger};
 use punctual_core::schedule::calendar::{Calendar, Days, Weekday};
 use punctual_core::schedule::{Schedule, ScheduleCalendar, Weekdays, When};
 use punctual_core::task::{Body, Enqueue, Grpc, Http, Params, Process, Task};
-use punctual_core::topic::{self, Happening, NewEvent, Start, Topic, TopicKey};
+use punctual_core::topic::{self, Happening, Listener, NewEvent, Topic, TopicKey, Wake};
+use punctual_core::workflow::{RetryFrom, StepKey, StepParams};
 
 use super::*;
 
@@ -33,6 +34,10 @@ fn namespace() -> Namespace {
 
 fn name() -> Name {
     "nightly-settlement".parse().unwrap()
+}
+
+fn a_step() -> StepKey {
+    StepKey { run: RUN, step: 3, item: None }
 }
 
 fn a_topic() -> TopicKey {
@@ -178,8 +183,8 @@ fn commands() -> Vec<Command> {
             key: key(),
             resume: true,
             dead_letter: true,
-            from: Some(punctual_core::workflow::RetryFrom::Steps(vec![name.clone()])),
-            step_params: Some(punctual_core::workflow::StepParams::from([(name.clone(), Params::default())])),
+            from: Some(RetryFrom::Steps(vec![name.clone()])),
+            step_params: Some(StepParams::from([(name.clone(), Params::default())])),
         }),
         Command::ActOnSteps(ActOnSteps {
             namespace: namespace.clone(),
@@ -209,13 +214,14 @@ fn commands() -> Vec<Command> {
             news: queue::News::Ended { whereabouts: whereabouts(), ending: queue::Ending::Withdrawn },
         },
         Command::Tell { sender: a_sender(), news: queue::News::Called { run: RUN, since: NOW } },
-        Command::Start(Box::new(Start {
+        Command::Wake(Box::new(Wake {
             topic: a_topic(),
-            job: name.clone(),
-            listener: i64::MAX,
+            listener: Listener::Job(name.clone()),
+            number: i64::MAX,
             happening: Happening { id: i64::MAX, at: NOW, depth: 2, what: topic::What::Event(an_event()) },
         })),
-        Command::Listen { topic: a_topic(), job: name.clone() },
+        Command::Listen { topic: a_topic(), listener: Listener::Step(a_step()), key: Some("a".into()) },
+        Command::StepListens { step: a_step(), number: Some(i64::MAX) },
         Command::Unlisten { topic: a_topic(), listener: i64::MAX },
         Command::SendEvent { namespace: namespace.clone(), name: name.clone(), event: an_event() },
         Command::Queue(queue::Ask::Add(queue::Add { queue: a_queue(), messages: vec![a_message()] })),
@@ -245,9 +251,10 @@ named! { command_names: Command =>
     Command::DiscardDeadLetter { .. } => "discard",
     Command::Progress { .. } => "progress",
     Command::CancelCall(_) => "cancel_call",
-    Command::Start(_) => "start",
+    Command::Wake(_) => "wake",
     Command::Listen { .. } => "listen",
     Command::Unlisten { .. } => "unlisten",
+    Command::StepListens { .. } => "step_listens",
     Command::SendEvent { .. } => "send_event",
     Command::Tell { .. } => "tell",
     Command::Queue(_) => "queue",
@@ -321,7 +328,8 @@ fn answers() -> Vec<Answer> {
     let said = Answer::Queue(queue::Said::Taken(vec![taken]));
     let others =
         [Answer::Deleted, Answer::Existing(RUN), Answer::Discarded, Answer::Noted, Answer::Late, said];
-    let others = others.into_iter().chain([Answer::Event(i64::MAX), Answer::NotListening]);
+    let others =
+        others.into_iter().chain([Answer::Event(i64::MAX), Answer::Listening(7), Answer::NotListening]);
     jobs.into_iter().chain(runs).chain(others).collect()
 }
 
@@ -334,6 +342,7 @@ named! { answer_names: Answer =>
     Answer::Noted => "noted",
     Answer::Late => "late",
     Answer::Event(_) => "event",
+    Answer::Listening(_) => "listening",
     Answer::NotListening => "not_listening",
     Answer::Queue(_) => "queue",
 }
