@@ -82,6 +82,10 @@ pub const CHAIN_MAX: u32 = 64;
 pub const LINKS_MAX: usize = 100;
 /// Jobs and steps that listen to one event.
 pub const LISTENERS_MAX: usize = 1_000;
+/// Events that one run takes with `batch`.
+pub const BATCH_EVENTS_MAX: u32 = 1_000;
+/// How long a run gathers events.
+pub const GATHER_MAX: Duration = Duration::from_secs(24 * 3600);
 /// An event with its key.
 pub const EVENT_BYTES_MAX: usize = 256 * 1024;
 /// An event, for all its listeners together: each gets a copy.

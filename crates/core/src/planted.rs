@@ -75,6 +75,8 @@ pub enum Fault {
     FinallyIsSkipped,
     /// A step is started although its rule does not hold.
     RuleIsIgnored,
+    /// A run that gathers events takes only the first.
+    BatchForgetsEvent,
     /// An event does not end the wait of a step.
     StepIsNotWoken,
     /// A step that has ended without its event goes on listening.

@@ -13,6 +13,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +21,7 @@ use crate::Timestamp;
 use crate::ids::{RunId, ShardId};
 use crate::invalid::Invalid;
 use crate::job;
-use crate::limits::{EVENT_BYTES_MAX, STEP_OUTPUT_BYTES_MAX};
+use crate::limits::{BATCH_EVENTS_MAX, EVENT_BYTES_MAX, GATHER_MAX, PARAMS_BYTES_MAX, STEP_OUTPUT_BYTES_MAX};
 use crate::name::{Name, Namespace};
 use crate::run::Status;
 use crate::schedule;
@@ -200,7 +201,7 @@ impl Ends {
     }
 }
 
-/// Which events start a job. Each of them starts a run.
+/// Which events start a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnEvent {
     pub name: Name,
@@ -208,10 +209,102 @@ pub struct OnEvent {
     pub when: Option<String>,
     /// Only events with this key. `None` means all.
     pub key: Option<Arc<str>>,
+    /// `None` means that each event starts a run.
+    pub gather: Option<Gather>,
+}
+
+/// How several events start one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gather {
+    /// The run has the last event, and starts when no other has come for this long.
+    Debounce(Duration),
+    /// The run has all events, and starts this long after the first of them, or as soon as it has the most.
+    Batch { max: u32, within: Duration },
+}
+
+impl Gather {
+    /// How long a run with these events gathers further ones, from now on. `None` means that the first event has decided
+    /// it.
+    fn further(self, events: usize) -> Option<Duration> {
+        match self {
+            Gather::Debounce(quiet) => Some(quiet),
+            Gather::Batch { max, .. } if events >= usize::try_from(max).unwrap_or(usize::MAX) => {
+                Some(Duration::ZERO)
+            }
+            Gather::Batch { within, .. } => (events == 1).then_some(within),
+        }
+    }
+
+    fn check(self) -> Result<(), schedule::Error> {
+        let (field, span) = match self {
+            Gather::Debounce(quiet) => ("event.debounce", quiet),
+            Gather::Batch { within, .. } => ("event.batch.within", within),
+        };
+        if span.is_zero() || span > GATHER_MAX {
+            return Err(schedule::Error::Gather { field, message: "longer than nothing, and at most a day" });
+        }
+        if let Gather::Batch { max, .. } = self
+            && !(1..=BATCH_EVENTS_MAX).contains(&max)
+        {
+            return Err(schedule::Error::Gather { field: "event.batch.max", message: "1 to 1,000" });
+        }
+        Ok(())
+    }
+}
+
+/// The events that a run has gathered before it starts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gathered {
+    pub topic: Topic,
+    pub by: Gather,
+    /// Each as JSON. A run with `debounce` has the last one.
+    pub events: Vec<Box<str>>,
+}
+
+impl Gathered {
+    pub fn new(topic: Topic, by: Gather) -> Gathered {
+        Gathered { topic, by, events: Vec::new() }
+    }
+
+    /// Whether an event of so many bytes fits into the parameters of the run.
+    pub fn has_room_for(&self, bytes: usize, of_job: &Params) -> bool {
+        let gathered: usize = self.events.iter().map(|event| event.len() + 1).sum();
+        matches!(self.by, Gather::Debounce(_)) || gathered + bytes + of_job.0.len() + 64 <= PARAMS_BYTES_MAX
+    }
+
+    /// Adds an event. Returns how long the run gathers from now on; `None` means as long as before.
+    pub fn add(&mut self, event: Box<str>) -> Option<Duration> {
+        if let Gather::Debounce(_) = self.by {
+            self.events.clear();
+        }
+        self.events.push(event);
+        self.by.further(self.events.len())
+    }
+
+    /// The parameters of the run: with `batch` the events as a list, with `debounce` those of a run of the last event.
+    pub fn params(&self, of_job: &Params) -> Result<Params, Invalid> {
+        let mut events: Vec<serde_json::Value> =
+            self.events.iter().filter_map(|event| serde_json::from_str(event).ok()).collect();
+        match (self.by, events.pop()) {
+            (Gather::Debounce(_), Some(mut event)) => {
+                let own = event.as_object_mut().and_then(|event| event.remove("params")).unwrap_or_default();
+                let own = if own.is_null() { serde_json::json!({}) } else { own };
+                let event = serde_json::json!({ "event": event });
+                of_job.merged(&Params(own.to_string().into()))?.merged(&Params(event.to_string().into()))
+            }
+            (_, last) => {
+                events.extend(last);
+                let events = serde_json::json!({ "events": events });
+                of_job.merged(&Params(events.to_string().into()))
+            }
+        }
+    }
 }
 
 impl OnEvent {
     pub(crate) fn check(&self) -> Result<(), schedule::Error> {
+        self.gather.map_or(Ok(()), Gather::check)?;
         let Some(when) = &self.when else { return Ok(()) };
         match Condition::parse_in(when, &Scope::EVENT) {
             Ok(_) => Ok(()),

@@ -67,6 +67,8 @@ codes! {
     Limit "limit"
     NoWorkerFits "no_worker_fits"
     NoFreeSlot "no_free_slot"
+    /// It gathers events before it starts.
+    Events "events"
     /// The last attempt failed, and the next one is delayed.
     Backoff "backoff"
     /// Due times were missed, and the misfire policy skipped them.
@@ -138,7 +140,9 @@ pub fn of_run(run: &Run, definition: &Definition, earlier: Option<RunId>, facts:
 fn waiting(run: &Run, definition: &Definition, wait: Wait, earlier: Option<RunId>, facts: Facts) -> Why {
     let entered = run.entries.last().map(|entry| entry.at);
     match wait {
-        Wait::Due(at) | Wait::Backoff(at) if at <= facts.now && !facts.is_led => no_leader(at),
+        Wait::Due(at) | Wait::Backoff(at) | Wait::Events(at) if at <= facts.now && !facts.is_led => {
+            no_leader(at)
+        }
         Wait::Due(at) if at <= facts.now => {
             Why::new(Code::Due, "the run is due and starts in a moment").since(Some(at))
         }
@@ -150,6 +154,11 @@ fn waiting(run: &Run, definition: &Definition, wait: Wait, earlier: Option<RunId
             let message =
                 format!("attempt {} of {total} failed; the next attempt starts at {at}", run.failures.max(1));
             Why::new(Code::Backoff, message).since(entered).until(Some(at))
+        }
+        Wait::Events(at) => {
+            let events = run.gathers().map_or(0, |gathered| gathered.events.len());
+            let message = format!("the run has {events} events and takes further ones until {at}");
+            Why::new(Code::Events, message).since(entered).until(Some(at))
         }
         Wait::Overlap => {
             let message = match earlier {

@@ -13,6 +13,8 @@ pub(crate) const LAZY_DUE: Duration = Duration::from_millis(960);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deadline {
     Backoff(RunId),
+    /// A run may have gathered its events.
+    Events(RunId),
     Timeout(RunId, Token),
     /// The worker of an attempt should have stopped it by now.
     Overdue(RunId, Token),

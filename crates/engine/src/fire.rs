@@ -60,6 +60,7 @@ impl Shard {
                     self.place(run, cx);
                 }
             }
+            Deadline::Events(run) => self.gathering_is_due(run, cx),
             Deadline::Timeout(run, token) => {
                 // The token alone is not enough: a run in backoff still has the token of its last attempt.
                 if self.runs_under(run, token) {

@@ -28,6 +28,7 @@ pub mod assign;
 pub mod deliver;
 pub mod call;
 pub mod topics;
+mod gather;
 pub mod report;
 pub mod state;
 pub mod settle;

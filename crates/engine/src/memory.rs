@@ -4,7 +4,7 @@
 //! is committed and every read that began before has returned: such a read may bring an older version or no row, and
 //! the pin wins.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use punctual_core::Timestamp;
@@ -16,6 +16,7 @@ use punctual_core::queue::Message;
 use punctual_core::run::{Assignee, Run, State, Wait};
 use punctual_core::task::Task;
 use punctual_core::time::Elapsed;
+use punctual_core::topic::Topic;
 use punctual_core::workflow::StepRecord;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -36,6 +37,8 @@ pub(crate) struct LiveJob {
     pub(crate) held: BTreeSet<(Timestamp, RunId)>,
     /// Runs in memory that wait for their due time.
     pub(crate) waiting: u32,
+    /// The run that gathers the events of a topic.
+    pub(crate) gathering: BTreeMap<Topic, RunId>,
     pub(crate) children: Children,
 }
 
@@ -55,12 +58,13 @@ impl LiveJob {
             placed: 0,
             held: BTreeSet::new(),
             waiting: 0,
+            gathering: BTreeMap::new(),
             children: Children::default(),
         }
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.active.is_empty() && self.held.is_empty() && self.waiting == 0
+        self.active.is_empty() && self.held.is_empty() && self.waiting == 0 && self.gathering.is_empty()
     }
 
     /// Counts a run of the job that has entered its state.
@@ -72,6 +76,9 @@ impl LiveJob {
                 self.active.remove(&run.id);
             }
             State::Waiting { wait: Wait::Backoff(_) } => self.activate(run),
+            State::Waiting { wait: Wait::Events(_) } => {
+                self.gathering.extend(run.gathers().map(|gathered| (gathered.topic.clone(), run.id)));
+            }
             State::Ready { .. } | State::Running { .. } | State::Split { .. } => {
                 self.activate(run);
                 *self.placed_beside(run) += u32::from(is_placed(run, &run.state));
@@ -86,6 +93,7 @@ impl LiveJob {
     pub(crate) fn leave(&mut self, run: &Run, state: &State) {
         match state {
             State::Waiting { wait: Wait::Due(_) } => self.waiting -= 1,
+            State::Waiting { wait: Wait::Events(_) } => self.gathering.retain(|_, other| *other != run.id),
             State::Waiting { wait: Wait::Overlap | Wait::Limit } => {
                 self.held_beside(run).remove(&(run.due, run.id));
             }

@@ -105,6 +105,9 @@ impl Shard {
             State::Waiting { wait: Wait::Backoff(at) } => {
                 self.deadlines.insert(cx.elapsed_at(*at), Deadline::Backoff(run));
             }
+            State::Waiting { wait: Wait::Events(at) } => {
+                self.deadlines.insert(cx.elapsed_at(*at), Deadline::Events(run));
+            }
             State::Waiting { wait: Wait::Overlap | Wait::Limit } => {}
             State::Split { since, .. } => {
                 let timeout = live.definition.timeout.filter(|_| live.definition.workflow().is_some());

@@ -30,7 +30,7 @@ use crate::event::Context;
 use crate::intake::Reply;
 
 /// How long it is remembered that an event was sent, and that it has started a job.
-const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
 
 /// The listeners of a shard's topics.
 #[derive(Debug, Default)]
@@ -205,6 +205,12 @@ impl Shard {
             && !is_planted(Fault::StartIsNotRemembered);
         if is_known || job.paused || !takes(schedule, start) {
             return Ok(Answer::Noted);
+        }
+        if let (When::Event(on), What::Event(event)) = (&schedule.when, &start.happening.what)
+            && let Some(by) = on.gather
+        {
+            let event = start.event_value(event, true).to_string();
+            return self.gather(id, (&start.topic.topic, by), event.into(), key, cx);
         }
         crate::intake::room_for_one(cx)?;
         let (trigger, upstream) = match &start.happening.what {

@@ -1,6 +1,7 @@
 //! Jobs that are started by the end of another job, or by an event.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use punctual_core::attempt::Outcome;
 use punctual_core::command::{Answer, Command, Refusal};
@@ -11,7 +12,7 @@ use punctual_core::name::Namespace;
 use punctual_core::run::{Reason, Run, Status, Trigger};
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::task::Params;
-use punctual_core::topic::{After, Ends, Listener, NewEvent, OnEvent, Topic, TopicKey};
+use punctual_core::topic::{After, Ends, Gather, Listener, NewEvent, OnEvent, Topic, TopicKey};
 
 use crate::support::{Rig, delete, manual, name, on, pause, put};
 
@@ -30,7 +31,7 @@ fn on_event(event: OnEvent) -> Definition {
 }
 
 fn paid() -> OnEvent {
-    OnEvent { name: name("paid"), when: None, key: None }
+    OnEvent { name: name("paid"), when: None, key: None, gather: None }
 }
 
 impl Rig {
@@ -273,4 +274,87 @@ fn a_condition_that_cannot_be_read_is_refused() {
     let mut rig = rig();
     let when = Some("event.params.amount >".to_owned());
     assert!(matches!(rig.ask(put("settle", on_event(OnEvent { when, ..paid() }))), Err(Refusal::Invalid(_))));
+}
+
+/// The amounts in the parameters of each run that has started.
+fn amounts(rig: &Rig, job: &str) -> Vec<Vec<u32>> {
+    let amounts = |run: &Arc<Run>| {
+        let parts = run.params.as_ref()?.0.split("\"amount\":").skip(1);
+        let digits = parts.map(|part| part.split(|it: char| !it.is_ascii_digit()).next().unwrap_or_default());
+        Some(digits.filter_map(|digits| digits.parse().ok()).collect())
+    };
+    rig.runs(job).iter().filter_map(amounts).collect()
+}
+
+fn pay(rig: &mut Rig, amounts: std::ops::RangeInclusive<u32>) {
+    for amount in amounts {
+        rig.send(None, &format!(r#"{{"amount":{amount}}}"#));
+    }
+    rig.run_requests();
+}
+
+#[test]
+fn a_batch_starts_when_it_is_full_or_its_time_is_over() {
+    let mut rig = rig();
+    let gather = Some(Gather::Batch { max: 3, within: Duration::from_secs(10) });
+    rig.apply_job("settle", on_event(OnEvent { gather, ..paid() }));
+    pay(&mut rig, 1..=4);
+    assert_eq!(amounts(&rig, "settle"), [[1, 2, 3]]);
+    rig.advance("6s");
+    pay(&mut rig, 5..=5);
+    rig.advance("3s");
+    assert_eq!(rig.runs("settle").last().map(|run| run.status()), Some(Status::Waiting));
+    rig.advance("2s");
+    assert_eq!(amounts(&rig, "settle"), [vec![1, 2, 3], vec![4, 5]]);
+    assert_eq!(rig.runs("settle").last().map(|run| run.status()), Some(Status::Running));
+}
+
+#[test]
+fn a_debounced_job_starts_once_with_the_last_event() {
+    let mut rig = rig();
+    rig.apply_job(
+        "settle",
+        on_event(OnEvent { gather: Some(Gather::Debounce(Duration::from_secs(5))), ..paid() }),
+    );
+    for amount in 1..=3 {
+        pay(&mut rig, amount..=amount);
+        rig.advance("4s");
+        assert_eq!(rig.only_run("settle").status(), Status::Waiting);
+    }
+    rig.advance("2s");
+    let run = rig.only_run("settle");
+    let params = &run.params.as_ref().expect("it has those of the event").0;
+    assert!(
+        params.starts_with(r#"{"amount":3,"event":{"#) && params.contains(r#""name":"paid""#),
+        "{params}"
+    );
+    assert_eq!(run.status(), Status::Running);
+}
+
+#[test]
+fn a_crash_loses_no_event_that_was_gathered() {
+    let mut rig = rig();
+    let gather = Some(Gather::Batch { max: 100, within: Duration::from_secs(10) });
+    rig.apply_job("settle", on_event(OnEvent { gather, ..paid() }));
+    pay(&mut rig, 1..=2);
+    rig.reload();
+    rig.join(8);
+    pay(&mut rig, 3..=3);
+    rig.advance("11s");
+    assert_eq!(amounts(&rig, "settle"), [[1, 2, 3]]);
+}
+
+#[test]
+fn events_that_do_not_fit_into_one_run_start_two() {
+    let mut rig = rig();
+    let gather = Some(Gather::Batch { max: 100, within: Duration::from_secs(10) });
+    rig.apply_job("settle", on_event(OnEvent { gather, ..paid() }));
+    for amount in 1..=3 {
+        let text = "x".repeat(100 * 1024);
+        rig.send(None, &format!(r#"{{"amount":{amount},"text":"{text}"}}"#));
+    }
+    rig.run_requests();
+    assert_eq!(amounts(&rig, "settle"), [[1, 2]]);
+    rig.advance("11s");
+    assert_eq!(amounts(&rig, "settle"), [vec![1, 2], vec![3]]);
 }

@@ -16,7 +16,7 @@ use punctual_core::retry::{Backoff, Retry};
 use punctual_core::schedule::calendar::{Calendar, Days, Weekday, Weekly};
 use punctual_core::schedule::{Cron, Schedule, ScheduleCalendar, When};
 use punctual_core::task::{Params, Task};
-use punctual_core::topic::{After, Ends, NewEvent, OnEvent};
+use punctual_core::topic::{After, Ends, Gather, NewEvent, OnEvent};
 use punctual_engine::Ticket;
 
 use crate::dice::Dice;
@@ -223,7 +223,10 @@ impl People {
                 let on = *dice.pick(&Ends::ALL).unwrap_or(&Ends::Ended);
                 When::After(After { job: self.name(dice), on })
             }
-            10 => When::Event(Box::new(OnEvent { name: event_name(dice), when: None, key: None })),
+            10 => {
+                let name = event_name(dice);
+                When::Event(Box::new(OnEvent { name, when: None, key: None, gather: gather(dice) }))
+            }
             0 => When::Cron(Cron::parse("*/5 * * * * *", "UTC").expect("a plain cron")),
             1 => When::Cron(Cron::parse("* * * * *", "Asia/Shanghai").expect("a plain cron")),
             2 => When::At(now + Duration::from_millis(dice.below(60_000))),
@@ -247,6 +250,15 @@ impl People {
             schedule.end = Some(now + Duration::from_millis(dice.below(300_000)));
         }
         schedule
+    }
+}
+
+fn gather(dice: &mut Dice) -> Option<Gather> {
+    let span = Duration::from_millis(1 + dice.below(4_000));
+    match dice.below(3) {
+        0 => None,
+        1 => Some(Gather::Debounce(span)),
+        _ => Some(Gather::Batch { max: u32::try_from(1 + dice.below(4)).unwrap_or(1), within: span }),
     }
 }
 

@@ -170,6 +170,11 @@ fn an_end_without_a_notice_to_the_waiting_step_is_found() {
 }
 
 #[test]
+fn a_batch_that_forgets_an_event_is_found() {
+    check(Fault::BatchForgetsEvent, "was recorded to have");
+}
+
+#[test]
 fn an_event_that_does_not_wake_a_step_is_found() {
     check(Fault::StepIsNotWoken, "is not told of");
 }

@@ -6,6 +6,7 @@ use super::{Entry, Run, State, What};
 use crate::Timestamp;
 use crate::ids::RunId;
 use crate::queue::Sender;
+use crate::topic::Gathered;
 
 /// Each link is absent in most runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -18,6 +19,8 @@ pub struct Link {
     pub depth: u32,
     /// The run of another job that this one has started and waits for.
     pub called: Option<RunId>,
+    /// The events that it has gathered so far. `None` means that it gathers none, or that it has started.
+    pub gathers: Option<Box<Gathered>>,
 }
 
 /// The attempt that starts the run of another job, and waits for its end.
@@ -48,6 +51,11 @@ impl Run {
     /// How many runs led to this one, each started by the one before.
     pub fn depth(&self) -> u32 {
         self.link.as_ref().map_or(0, |link| link.depth)
+    }
+
+    /// The events that it has gathered so far, if it gathers any.
+    pub fn gathers(&self) -> Option<&Gathered> {
+        self.link.as_ref()?.gathers.as_deref()
     }
 
     /// Notes the run that the attempt has started. Returns false if that was already noted.

@@ -45,6 +45,8 @@ pub enum Wait {
     Overlap,
     /// A place under `limits.running`.
     Limit,
+    /// Further events, until this time at most. Then it starts like a run that is due.
+    Events(Timestamp),
 }
 
 /// Why a running attempt is being stopped.

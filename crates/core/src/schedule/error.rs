@@ -41,4 +41,6 @@ pub enum Error {
     NoJitter,
     #[error("{0}")]
     EventCondition(String),
+    #[error("{message}")]
+    Gather { field: &'static str, message: &'static str },
 }

@@ -58,8 +58,9 @@ seen! {
     calls,
     followed,
     by_event,
-    /// Steps that an event has woken.
+    /// Steps that an event has woken, and runs with several events.
     steps_woken,
+    gathered,
     /// Recorded times that were compared with the arrival of their command or report.
     dated,
     /// Commands that were forwarded to another node.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_core::change::{Batch, Change, Row, RowKey};
+use punctual_core::change::{Batch, Change, Holder, Row, RowKey};
 use punctual_core::ids::RunId;
 use punctual_core::name::Name;
 use punctual_core::queue::{Content, END_NOTICES, EndNotice, Sender};
@@ -22,11 +22,18 @@ pub(super) struct Topics {
     open: BTreeMap<i64, Content>,
     /// Each notice to a listener: the listener, and what happened.
     asked: FxHashSet<(Listener, i64)>,
+    /// The events that each run was recorded to have, in their order.
+    taken: FxHashMap<RunId, Vec<String>>,
     /// Each step that a notice told of its event.
     woken: FxHashSet<StepKey>,
     /// The runs that the ends of others started, and those that steps started.
     followed: FxHashMap<(Name, RunId), RunId>,
     called: FxHashMap<Sender, RunId>,
+}
+
+/// The event in a key that records that a job was started for it.
+fn event_of(key: &str) -> Option<String> {
+    key.strip_prefix("topic/")?.rsplit(':').next().map(str::to_owned)
 }
 
 impl Topics {
@@ -41,6 +48,11 @@ impl Topics {
                 (RowKey::Listener(number), Change::Delete) => drop(self.listeners.remove(number)),
                 (_, Change::Insert(Row::Message(row))) => {
                     fresh.extend(EndNotice::of(row));
+                }
+                (_, Change::Insert(Row::Unique(row)) | Change::Update(Row::Unique(row))) => {
+                    if let (Some(event), Holder::Run(run)) = (event_of(&row.key), row.holder) {
+                        self.taken.entry(run).or_default().push(event);
+                    }
                 }
                 (RowKey::Message(END_NOTICES, place), Change::Delete) => {
                     drop(self.open.remove(&place.number));
@@ -63,7 +75,10 @@ impl Topics {
         }
         for (_, change) in batch.changes.iter() {
             match change {
-                Change::Insert(Row::History(run)) => self.told_of(run, &before, &fresh)?,
+                Change::Insert(Row::History(run)) => {
+                    self.told_of(run, &before, &fresh)?;
+                    self.has_its_events(run, seen)?;
+                }
                 Change::Insert(Row::Step(step)) | Change::Update(Row::Step(step)) => {
                     self.woken(step, seen)?
                 }
@@ -125,6 +140,29 @@ impl Topics {
             }
             None => Ok(()),
         }
+    }
+
+    /// A run has the events that it was recorded to have: all of them, or the last one with `debounce`.
+    fn has_its_events(&mut self, run: &Run, seen: &mut Seen) -> Verdict {
+        let Some(mut taken) = self.taken.remove(&run.id) else { return Ok(()) };
+        if run.trigger != Trigger::Event || run.gathers().is_some() {
+            return Ok(());
+        }
+        let params = run.params.as_ref().and_then(|params| serde_json::from_str(&params.0).ok());
+        let params: serde_json::Value = params.unwrap_or_default();
+        let id = |event: &serde_json::Value| event["id"].as_str().unwrap_or_default().to_owned();
+        let has: Vec<String> = match params["events"].as_array() {
+            Some(events) => events.iter().map(id).collect(),
+            None => {
+                taken.drain(..taken.len() - 1);
+                vec![id(&params["event"])]
+            }
+        };
+        seen.gathered += u64::from(has.len() > 1);
+        if has == taken {
+            return Ok(());
+        }
+        Err(format!("topics: run {} has the events {has:?} and was recorded to have {taken:?}", run.id))
     }
 
     /// A step that waited for an event succeeds only with one.

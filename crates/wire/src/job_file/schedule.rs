@@ -6,7 +6,7 @@ use std::{fmt, slice};
 use punctual_core::Timestamp;
 use punctual_core::name::Name;
 use punctual_core::schedule::{self as rule, Language, ScheduleCalendar, Weekdays, When};
-use punctual_core::topic::{self, Ends, OnEvent};
+use punctual_core::topic::{self, Ends, Gather, OnEvent};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -84,6 +84,44 @@ pub struct EventSchedule {
     /// Only events with this key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// One run for events that follow each other closely: it has the last one, and starts when none has come for this
+    /// long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub debounce: Option<Span>,
+    /// One run for many events: it has all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch: Option<EventBatch>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, expecting = "a map like { max: 100, within: 10s }")]
+pub struct EventBatch {
+    /// The run starts as soon as it has so many events.
+    pub max: u32,
+    /// It starts this long after its first event.
+    pub within: Span,
+}
+
+impl EventSchedule {
+    fn into_core(self) -> Result<OnEvent, Error> {
+        let gather = match (self.debounce, self.batch) {
+            (None, None) => None,
+            (Some(Span(quiet)), None) => Some(Gather::Debounce(quiet)),
+            (None, Some(EventBatch { max, within: Span(within) })) => Some(Gather::Batch { max, within }),
+            _ => return Err(Error::invalid("event.batch", "give either `debounce` or `batch`, not both")),
+        };
+        Ok(OnEvent { name: self.name, when: self.when, key: self.key.map(Into::into), gather })
+    }
+
+    fn of(event: &OnEvent) -> EventSchedule {
+        let OnEvent { name, when, key, gather } = event.clone();
+        let (debounce, batch) = match gather {
+            None => (None, None),
+            Some(Gather::Debounce(quiet)) => (Some(Span(quiet)), None),
+            Some(Gather::Batch { max, within }) => (None, Some(EventBatch { max, within: Span(within) })),
+        };
+        EventSchedule { name, when, key: key.map(|key| key.as_ref().to_owned()), debounce, batch }
+    }
 }
 
 fn is_default(on: &Ends) -> bool {
@@ -201,10 +239,9 @@ impl Schedule {
                 .as_ref()
                 .map(|after| When::After(topic::After { job: after.job.clone(), on: after.on })),
         );
-        said.extend(self.event.as_ref().map(|event| {
-            let EventSchedule { name, when, key } = event.clone();
-            When::Event(Box::new(OnEvent { name, when, key: key.map(Into::into) }))
-        }));
+        if let Some(event) = &self.event {
+            said.push(When::Event(Box::new(event.clone().into_core()?)));
+        }
         let choice = "cron, every, after_finish, at, after, event or manual: true";
         match (said.pop(), said.is_empty()) {
             (Some(when), true) => Ok(when),
@@ -231,6 +268,7 @@ impl Schedule {
             rule::Error::DayOut { .. } => "at",
             rule::Error::NoJitter => "jitter",
             rule::Error::EventCondition(_) => "event.when",
+            rule::Error::Gather { field, .. } => field,
             rule::Error::InstantOutOfRange if outside(self.at) => "at",
             rule::Error::InstantOutOfRange if outside(self.start) => "start",
             rule::Error::InstantOutOfRange => "end",
@@ -260,8 +298,7 @@ impl Schedule {
             When::Manual => form.manual = Some(true),
             When::After(after) => form.after = Some(After { job: after.job.clone(), on: after.on }),
             When::Event(event) => {
-                let OnEvent { name, when, key } = (**event).clone();
-                form.event = Some(EventSchedule { name, when, key: key.map(|key| key.as_ref().to_owned()) });
+                form.event = Some(EventSchedule::of(event));
             }
         }
         form

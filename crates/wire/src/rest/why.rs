@@ -11,7 +11,7 @@ use crate::text::{Instant, Text};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Why {
-    /// `paused`, `overlap`, `limit`, `no_worker_fits`, `no_free_slot`, `backoff`, `misfire`, `calendar`, `edited`, `delayed`,
+    /// `paused`, `overlap`, `limit`, `no_worker_fits`, `no_free_slot`, `events`, `backoff`, `misfire`, `calendar`, `edited`, `delayed`,
     /// `due`, `running`, `cancelling`, `ended`, `finished`, `manual`, `no_leader` or `scheduled`.
     pub code: String,
     /// One sentence.

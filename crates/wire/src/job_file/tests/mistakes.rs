@@ -24,7 +24,7 @@ fn a_mistake_is_named_with_its_field_its_place_and_the_way_out() {
         (
             "schedule: { every: 1s, holiday: cn }",
             "line 3, column 24: schedule.holiday: unknown field; known are cron, timezone, weekdays, every, \
-             after_finish, at, manual, jitter, start, end, max_runs, calendar"
+             after_finish, at, manual, after, event, jitter, start, end, max_runs, calendar"
                 .into(),
         ),
         ("task: { kubernetes: {} }", "line 2, column 9: task.kubernetes: unknown field; known are process, shell, http, grpc, function, queue, workflow, noop".into()),
