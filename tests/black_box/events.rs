@@ -2,7 +2,7 @@
 
 use punctual_tests::api::RUNS;
 use punctual_tests::wait::{self, SOON};
-use punctual_tests::{Node, Scene};
+use punctual_tests::{Node, Scene, binary};
 use serde_json::{Value, json};
 
 use crate::workflows::{EXAMPLES, ended, node, verify};
@@ -112,5 +112,77 @@ fn a_step_starts_another_job_and_waits_for_it() {
     assert_eq!(text(&settled["trigger"]), "workflow", "{settled:#}");
     let step = node.api().run(text(&settled["started_by"]));
     assert_eq!((&step["started"], text(&step["worker"])), (&settled["id"], "job settle"), "{step:#}");
+    verify(&scene, &node);
+}
+
+#[test]
+fn a_step_waits_for_the_event_with_its_key() {
+    let scene = Scene::new();
+    let mut node = node(&scene);
+    let steps = json!({
+        "paid": { "wait": { "event": { "name": "paid", "key": "order-{{ params.order }}", "within": "1h" } } },
+        "ship": {
+            "needs": ["paid"],
+            "task": { "process": { "command": ["echo", "{{ steps.paid.output.params.amount }} paid"] } },
+        },
+    });
+    let workflow = json!({ "steps": steps, "output": "steps.ship.output" });
+    node.api().put_job("ship", &json!({ "task": { "workflow": workflow }, "params": { "order": 7 } }));
+    let run = node.api().start_job("ship")["id"].as_str().expect("a run has an id").to_owned();
+    let waits = |node: &Node| {
+        let graph = node.api().get(&format!("{RUNS}/{run}/graph")).expect("the node answers").ok();
+        graph["nodes"][0]["started_at"].is_string()
+    };
+    wait::until_so("the step waits", SOON, || waits(&node));
+    node.kill();
+    node.start();
+    for (order, amount) in [("order-8", 1), ("order-7", 120)] {
+        let event = json!({ "key": order, "params": { "amount": amount } });
+        node.api().post(&format!("{EVENTS}/paid"), &event).expect("the node answers").ok();
+    }
+    let run = ended(&node, &run);
+    assert_eq!((text(&run["state"]), text(&run["output"])), ("succeeded", "120 paid"), "{run:#}");
+    verify(&scene, &node);
+}
+
+#[test]
+fn one_run_has_many_events() {
+    let scene = Scene::new();
+    let mut node = node(&scene);
+    let schedule = json!({ "event": { "name": "changed", "batch": { "max": 3, "within": "1h" } } });
+    let command = ["echo", "{{ params.events[0].params.page }} to {{ params.events[2].params.page }}"];
+    node.api()
+        .put_job("index", &json!({ "schedule": schedule, "task": { "process": { "command": command } } }));
+    for page in 1..=3 {
+        if page == 3 {
+            node.kill();
+            node.start();
+        }
+        let event = json!({ "params": { "page": page } });
+        node.api().post(&format!("{EVENTS}/changed"), &event).expect("the node answers").ok();
+    }
+    let run = only_run(&node, "index");
+    assert_eq!(text(&run["output"]), "1 to 3", "{run:#}");
+    verify(&scene, &node);
+}
+
+#[test]
+fn a_scheduled_job_works_off_a_backlog_in_one_run() {
+    const BACKLOG: usize = 250;
+    let scene = Scene::new();
+    let node = node(&scene);
+    let queue = "/api/v1/namespaces/default/queues/orders/batch";
+    let messages: Vec<Value> = (0..BACKLOG).map(|number| json!({ "body": number.to_string() })).collect();
+    node.api().post(queue, &json!({ "messages": messages })).expect("the node answers").ok();
+    let (punctual, server) = (binary::path().display(), node.api().address().to_owned());
+    let script = format!(
+        "{punctual} queue get orders --count 1000 --ack -o json | grep -o '\"body\"' | wc -l | tr -d ' '"
+    );
+    let schedule = json!({ "every": "1s", "max_runs": 1 });
+    let task =
+        json!({ "process": { "command": ["sh", "-c", script], "env": { "PUNCTUAL_SERVER": server } } });
+    node.api().put_job("drain", &json!({ "schedule": schedule, "task": task }));
+    let run = only_run(&node, "drain");
+    assert_eq!((text(&run["trigger"]), text(&run["output"])), ("schedule", "250"), "{run:#}");
     verify(&scene, &node);
 }

@@ -5,7 +5,7 @@ use super::{job, read_all};
 #[test]
 fn a_mistake_is_named_with_its_field_its_place_and_the_way_out() {
     let unit = "write it like 1h30m, 90s or 500ms";
-    let when = "cron, every, after_finish, at or manual: true";
+    let when = "cron, every, after_finish, at, after, event or manual: true";
     let rows: Vec<(&str, String)> = vec![
         // Unknown keys: slips, and what is still to come.
         ("shedule: { every: 1s }", "line 3, column 1: shedule: unknown field; did you mean `schedule`?".into()),
