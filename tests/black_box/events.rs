@@ -174,13 +174,12 @@ fn a_scheduled_job_works_off_a_backlog_in_one_run() {
     let queue = "/api/v1/namespaces/default/queues/orders/batch";
     let messages: Vec<Value> = (0..BACKLOG).map(|number| json!({ "body": number.to_string() })).collect();
     node.api().post(queue, &json!({ "messages": messages })).expect("the node answers").ok();
-    let (punctual, server) = (binary::path().display(), node.api().address().to_owned());
+    let (punctual, server) = (binary::path().display(), node.api().address());
     let script = format!(
-        "{punctual} queue get orders --count 1000 --ack -o json | grep -o '\"body\"' | wc -l | tr -d ' '"
+        "{punctual} --server {server} queue get orders --count 1000 --ack -o json | grep -o '\"body\"' | wc -l | tr -d ' '"
     );
     let schedule = json!({ "every": "1s", "max_runs": 1 });
-    let task =
-        json!({ "process": { "command": ["sh", "-c", script], "env": { "PUNCTUAL_SERVER": server } } });
+    let task = json!({ "process": { "command": ["sh", "-c", script] } });
     node.api().put_job("drain", &json!({ "schedule": schedule, "task": task }));
     let run = only_run(&node, "drain");
     assert_eq!((text(&run["trigger"]), text(&run["output"])), ("schedule", "250"), "{run:#}");

@@ -88,6 +88,11 @@ pub enum Command {
         /// Only events with this key. `None` means all.
         key: Option<Arc<str>>,
     },
+    /// Removes a step that waits no more, and lets it not come back.
+    StopListening {
+        topic: TopicKey,
+        step: StepKey,
+    },
     /// Tells a step under which number it listens to its event. `None` means that the event has too many listeners.
     StepListens {
         step: StepKey,
@@ -228,7 +233,9 @@ impl Command {
                 job::shard_of(namespace, name, shards)
             }
             Command::Wake(wake) => wake.listener.shard(&wake.topic.namespace, shards),
-            Command::Listen { topic, .. } | Command::Unlisten { topic, .. } => topic.shard(shards),
+            Command::Listen { topic, .. }
+            | Command::Unlisten { topic, .. }
+            | Command::StopListening { topic, .. } => topic.shard(shards),
             Command::SendEvent { namespace, name, .. } => {
                 let topic = Topic::Event(name.clone());
                 TopicKey { namespace: namespace.clone(), topic }.shard(shards)
@@ -261,7 +268,9 @@ impl Command {
             | Command::CancelCall(CancelCall { job: name, .. }) => format!("job `{name}`"),
             Command::Submit(_) => "new run".to_owned(),
             Command::Wake(wake) => wake.listener.to_string(),
-            Command::Listen { topic, .. } | Command::Unlisten { topic, .. } => topic.topic.to_string(),
+            Command::Listen { topic, .. }
+            | Command::Unlisten { topic, .. }
+            | Command::StopListening { topic, .. } => topic.topic.to_string(),
             Command::SendEvent { name, .. } => Topic::Event(name.clone()).to_string(),
             Command::CancelRun { run, .. }
             | Command::MoveRun { run, .. }
@@ -296,6 +305,7 @@ impl Command {
             | Command::StepListens { .. }
             | Command::Listen { .. }
             | Command::Unlisten { .. }
+            | Command::StopListening { .. }
             | Command::PauseJob { .. }
             | Command::ResumeJob { .. }
             | Command::CancelRun { .. }

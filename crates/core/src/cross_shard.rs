@@ -64,8 +64,6 @@ impl Subject {
 pub struct Exchange {
     request: CrossShardRequest,
     asked: Asked,
-    /// The number under which a step listens, once the topic has answered.
-    listener: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +92,7 @@ pub enum Next {
 
 impl Exchange {
     pub fn new(request: CrossShardRequest) -> Exchange {
-        Exchange { request, asked: Asked::Nothing, listener: None }
+        Exchange { request, asked: Asked::Nothing }
     }
 
     /// The first command.
@@ -119,7 +117,7 @@ impl Exchange {
                 Content::Attempt { sender, news } => Command::Tell { sender, news },
                 Content::Wake(wake) => Command::Wake(wake),
                 Content::Listen { topic, listener, key } => Command::Listen { topic, listener, key },
-                Content::Unlisten { topic, number } => Command::Unlisten { topic, listener: number },
+                Content::StopListening { topic, step } => Command::StopListening { topic, step },
             },
         };
         Next::Ask(Box::new(command))
@@ -140,30 +138,25 @@ impl Exchange {
 
     fn heard_about_notice(&mut self, answer: Result<Answer, Refusal>) -> Next {
         let CrossShardRequest::Tell(EndNotice { number, content }) = &self.request else { return Next::Done };
-        let (command, asked) = match (content, self.asked, answer, self.listener) {
+        let step = match content {
+            Content::Listen { topic, listener: Listener::Step(step), .. } => Some((topic, *step)),
+            _ => None,
+        };
+        let (command, asked) = match (content, self.asked, answer, step) {
             (_, Asked::Last, Ok(_), _) => return Next::Done,
-            (
-                Content::Listen { listener: Listener::Step(step), .. },
-                Asked::First,
-                Ok(Answer::Listening(listener)),
-                _,
-            ) => {
-                self.listener = Some(listener);
-                (Command::StepListens { step: *step, number: self.listener }, Asked::Second)
+            (_, Asked::First, Ok(Answer::Listening(listener)), Some((_, step))) => {
+                (Command::StepListens { step, number: Some(listener) }, Asked::Second)
             }
             // The event has too many listeners. A job is told so when it is saved.
-            (
-                Content::Listen { listener: Listener::Step(step), .. },
-                Asked::First,
-                Err(Refusal::Invalid(_)),
-                _,
-            ) => (Command::StepListens { step: *step, number: None }, Asked::Second),
+            (_, Asked::First, Err(Refusal::Invalid(_)), Some((_, step))) => {
+                (Command::StepListens { step, number: None }, Asked::Second)
+            }
             (_, _, Err(refusal), _) => return Next::Refused(refusal),
             (Content::Wake(wake), Asked::First, Ok(Answer::NotListening), _) => {
                 (Command::Unlisten { topic: wake.topic.clone(), listener: wake.number }, Asked::Third)
             }
-            (Content::Listen { topic, .. }, Asked::Second, Ok(Answer::NotListening), Some(listener)) => {
-                (Command::Unlisten { topic: topic.clone(), listener }, Asked::Third)
+            (_, Asked::Second, Ok(Answer::NotListening), Some((topic, step))) => {
+                (Command::StopListening { topic: topic.clone(), step }, Asked::Third)
             }
             _ => (Command::Queue(Ask::Told { notice: *number }), Asked::Last),
         };

@@ -88,7 +88,8 @@ pub fn terms_of_birth(run: &Run, definition: &Definition) -> BTreeSet<Arc<str>> 
     for (name, value) in &definition.labels {
         terms.extend(words_of(name).chain(words_of(value)));
     }
-    if !definition.search.is_empty() {
+    // A run that gathers events gets its parameters when it starts.
+    if !definition.search.is_empty() && run.gathers().is_none() {
         let params = run.params.as_ref().unwrap_or(&definition.params);
         terms.extend(values_of(&params.0, &definition.search));
     }

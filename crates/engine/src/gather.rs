@@ -13,6 +13,7 @@ use punctual_core::command::{Answer, Key, Refusal};
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::planted::{Fault, is_planted};
 use punctual_core::run::{Event, Link, Reason, State, Trigger, Wait};
+use punctual_core::search::{RunTerm, terms_of_birth};
 use punctual_core::topic::{Gather, Gathered, Topic};
 
 use crate::Shard;
@@ -94,6 +95,7 @@ impl Shard {
     fn start_gathered(&mut self, run: RunId, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get_mut(&run) else { return };
         let params = live.run.gathers().map(|gathered| gathered.params(&live.definition.params));
+        let had = live.stored.then(|| terms_of_birth(&live.run, &live.definition));
         let made = Arc::make_mut(&mut live.run);
         if let State::Waiting { wait: Wait::Events(at) } = made.state {
             made.due = at.min(cx.now);
@@ -103,6 +105,16 @@ impl Shard {
                 made.params = Some(params);
                 if let Some(link) = &mut made.link {
                     link.gathers = None;
+                }
+                if let Some(had) = had.filter(|_| self.settings.records) {
+                    let terms = terms_of_birth(&live.run, &live.definition);
+                    let namespace = &live.run.namespace;
+                    let new = terms.into_iter().filter(|term| !had.contains(term));
+                    self.dirty.terms.extend(new.map(|term| RunTerm {
+                        namespace: namespace.clone(),
+                        term,
+                        run,
+                    }));
                 }
                 self.arrive(run, cx);
             }

@@ -55,6 +55,7 @@ impl Shard {
             Command::Listen { topic, listener, key } => self.listen(topic, listener, key, cx),
             Command::StepListens { step, number } => self.step_listens(step, number, cx),
             Command::Unlisten { topic, listener } => self.unlisten(&topic, listener),
+            Command::StopListening { topic, step } => self.stop_listening(&topic, step, cx),
             Command::SendEvent { namespace, name, event } => self.send_event(namespace, name, event, cx),
             Command::Tell { sender, news } => {
                 self.hear(sender, &news, cx);

@@ -50,6 +50,9 @@ impl Shard {
                 }
             }
         }
+        for term in dirty.terms {
+            changes.insert(Row::Term(Arc::new(term)));
+        }
         for revision in dirty.revisions {
             changes.insert(Row::Revision(revision));
         }

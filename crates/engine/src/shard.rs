@@ -14,6 +14,7 @@ use punctual_core::ids::{Epoch, IdMaker, JobId, RunId, ShardId, Token};
 use punctual_core::job::{Definition, Job};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::{Assignee, Run, State, Status};
+use punctual_core::search::RunTerm;
 use punctual_core::time::Elapsed;
 use punctual_core::workflow::{Approval, ApprovalKey, StepKey, StepRecord};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -96,6 +97,8 @@ pub(crate) struct Dirty {
     pub(crate) steps: BTreeMap<StepKey, (Arc<StepRecord>, Stored)>,
     /// Approvals that began, and (`None`) ended, in this order.
     pub(crate) approvals: Vec<(Arc<ApprovalKey>, Option<Approval>)>,
+    /// Terms of runs that were made earlier.
+    pub(crate) terms: Vec<RunTerm>,
     /// Dead letters that were replayed or discarded.
     pub(crate) decided: Vec<RunId>,
     /// Jobs of which a run ended: they leave memory if nothing else keeps them.

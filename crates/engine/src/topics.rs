@@ -23,6 +23,7 @@ use punctual_core::template::Value;
 use punctual_core::topic::{
     Happening, Listener, ListenerRecord, NewEvent, Topic, TopicKey, Upstream, Wake, What,
 };
+use punctual_core::workflow::StepKey;
 use rustc_hash::FxHashMap;
 
 use crate::Shard;
@@ -95,6 +96,12 @@ impl Shard {
         key: Option<Arc<str>>,
         cx: &Context<'_>,
     ) -> Reply {
+        // A repetition that comes late: the step waits no more.
+        if let Listener::Step(step) = listener
+            && self.unique_row(&heard_key(step)).is_some_and(|row| row.expires_at > cx.now)
+        {
+            return Ok(Answer::NotListening);
+        }
         self.topics.remove(&topic, |other| other.listener == listener);
         let (most, what) = match &topic.topic {
             Topic::Job(_) => (LINKS_MAX, "schedule.after.job"),
@@ -111,6 +118,12 @@ impl Shard {
 
     pub(crate) fn unlisten(&mut self, topic: &TopicKey, number: i64) -> Reply {
         self.topics.remove(topic, |listener| listener.number == number);
+        Ok(Answer::Noted)
+    }
+
+    pub(crate) fn stop_listening(&mut self, topic: &TopicKey, step: StepKey, cx: &Context<'_>) -> Reply {
+        self.topics.remove(topic, |other| other.listener == Listener::Step(step));
+        self.give_key(Key { text: heard_key(step), kept: REMEMBERED }, Holder::Nobody(self.id), cx.now);
         Ok(Answer::Noted)
     }
 
@@ -168,11 +181,11 @@ impl Shard {
             }
             let (topic, number, happening) = (topic.clone(), record.number, happening.clone());
             // A step hears of one event.
-            if let Listener::Step(_) = record.listener {
+            if let Listener::Step(step) = record.listener {
                 if is_planted(Fault::StepIsNotWoken) {
                     continue;
                 }
-                self.topics.remove(&topic, |other| other.number == number);
+                drop(self.stop_listening(&topic, step, cx));
             }
             let listener = record.listener.clone();
             self.notify(Content::Wake(Box::new(Wake { topic, listener, number, happening })), cx);
@@ -253,6 +266,11 @@ fn takes(schedule: &Schedule, start: &Wake) -> bool {
             }
             _ => false,
         }
+}
+
+/// The key that records that a step has heard of its event, or waits for it no more.
+pub(crate) fn heard_key(step: StepKey) -> Arc<str> {
+    Arc::from(format!("heard/{}:{}", step.run, step.step))
 }
 
 pub(crate) fn event_key(namespace: &Namespace, name: &Name, key: &str) -> Arc<str> {

@@ -70,6 +70,9 @@ impl Shard {
                     self.want_unique(&topics::event_key(namespace, name, key), &mut wants);
                 }
             }
+            Command::Listen { listener: Listener::Step(step), .. } | Command::StopListening { step, .. } => {
+                self.want_unique(&topics::heard_key(*step), &mut wants);
+            }
             Command::Listen { .. } | Command::Unlisten { .. } => {}
             // A running attempt and a step that waits are always in memory.
             Command::Tell { .. } | Command::StepListens { .. } => {}

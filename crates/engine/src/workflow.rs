@@ -146,7 +146,7 @@ impl Shard {
         }
         end(&mut record);
         self.forget_approval(key);
-        self.stop_listening(&record, cx);
+        self.end_listening(&record, cx);
         let state = record.state;
         self.write_step(record);
         self.count_end(key, state, cx);

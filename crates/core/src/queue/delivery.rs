@@ -20,6 +20,7 @@ use crate::Timestamp;
 use crate::ids::{RunId, ShardId, made_at};
 use crate::run::{Assignee, Status};
 use crate::topic::{Listener, TopicKey, Wake};
+use crate::workflow::StepKey;
 
 /// How a message with a sender ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,8 +123,8 @@ pub enum Content {
     Wake(Box<Wake>),
     /// Adds a listener to a topic.
     Listen { topic: TopicKey, listener: Listener, key: Option<Arc<str>> },
-    /// Removes a listener that waits no more.
-    Unlisten { topic: TopicKey, number: i64 },
+    /// Removes a step that waits no more.
+    StopListening { topic: TopicKey, step: StepKey },
 }
 
 /// The number under which end notices are stored among the messages. No queue gets this number.

@@ -81,13 +81,13 @@ impl Shard {
     }
 
     /// Removes the listener of a step that has ended without its event. The event itself has removed it already.
-    pub(super) fn stop_listening(&mut self, record: &StepRecord, cx: &Context<'_>) {
+    pub(super) fn end_listening(&mut self, record: &StepRecord, cx: &Context<'_>) {
         if record.state == State::Succeeded || is_planted(Fault::StepGoesOnListening) {
             return;
         }
-        let (Some(number), Some(name)) = (record.listener, self.awaited_name(record.key)) else { return };
+        let (Some(_), Some(name)) = (record.listener, self.awaited_name(record.key)) else { return };
         let Some(live) = self.runs.get(&record.key.run) else { return };
         let topic = TopicKey { namespace: live.run.namespace.clone(), topic: Topic::Event(name.clone()) };
-        self.notify(Content::Unlisten { topic, number }, cx);
+        self.notify(Content::StopListening { topic, step: record.key }, cx);
     }
 }
