@@ -142,7 +142,7 @@ impl Topics {
         }
     }
 
-    /// A run has the events that it was recorded to have: all of them, or the last one with `debounce`.
+    /// A run has the events that it was recorded to have: all of them, or one of them with `debounce`.
     fn has_its_events(&mut self, run: &Run, seen: &mut Seen) -> Verdict {
         let Some(mut taken) = self.taken.remove(&run.id) else { return Ok(()) };
         if run.trigger != Trigger::Event || run.gathers().is_some() {
@@ -151,14 +151,18 @@ impl Topics {
         let params = run.params.as_ref().and_then(|params| serde_json::from_str(&params.0).ok());
         let params: serde_json::Value = params.unwrap_or_default();
         let id = |event: &serde_json::Value| event["id"].as_str().unwrap_or_default().to_owned();
-        let has: Vec<String> = match params["events"].as_array() {
+        let mut has: Vec<String> = match params["events"].as_array() {
             Some(events) => events.iter().map(id).collect(),
+            // Which one is the last is not known of those that came in one batch.
             None => {
-                taken.drain(..taken.len() - 1);
-                vec![id(&params["event"])]
+                let last = id(&params["event"]);
+                taken.retain(|event| *event == last);
+                vec![last]
             }
         };
         seen.gathered += u64::from(has.len() > 1);
+        has.sort();
+        taken.sort();
         if has == taken {
             return Ok(());
         }
