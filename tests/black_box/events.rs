@@ -185,3 +185,20 @@ fn a_scheduled_job_works_off_a_backlog_in_one_run() {
     assert_eq!((text(&run["trigger"]), text(&run["output"])), ("schedule", "250"), "{run:#}");
     verify(&scene, &node);
 }
+
+#[test]
+fn a_message_in_a_queue_starts_a_job() {
+    let scene = Scene::new();
+    let mut node = node(&scene);
+    let schedule = json!({ "event": { "queue": "orders" } });
+    let task =
+        json!({ "process": { "command": ["echo", "{{ params.amount }} from {{ params.event.queue }}"] } });
+    node.api().put_job("fulfil", &json!({ "schedule": schedule, "task": task }));
+    let queue = "/api/v1/namespaces/default/queues/orders/messages";
+    node.api().post(queue, &json!({ "body": r#"{"amount": 7}"# })).expect("the node answers").ok();
+    node.kill();
+    node.start();
+    let run = only_run(&node, "fulfil");
+    assert_eq!((text(&run["trigger"]), text(&run["output"])), ("event", "7 from orders"), "{run:#}");
+    verify(&scene, &node);
+}

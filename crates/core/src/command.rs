@@ -98,10 +98,12 @@ pub enum Command {
         step: StepKey,
         number: Option<i64>,
     },
-    /// Removes a listener, unless it has come back under another number.
+    /// Removes a listener, unless it has come back under another number. If the notice brought it a message, that message
+    /// goes back to its queue.
     Unlisten {
         topic: TopicKey,
         listener: i64,
+        notice: i64,
     },
     SendEvent {
         namespace: Namespace,
@@ -390,6 +392,8 @@ pub enum Refusal {
     OutdatedToken(RunId),
     #[error("{0}")]
     Invalid(#[from] job::Invalid),
+    #[error("job `{0}` is paused")]
+    JobPaused(Name),
     #[error("this node holds as many live runs as it may: try again when some have finished")]
     TooManyRuns,
 }

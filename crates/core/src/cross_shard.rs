@@ -153,7 +153,8 @@ impl Exchange {
             }
             (_, _, Err(refusal), _) => return Next::Refused(refusal),
             (Content::Wake(wake), Asked::First, Ok(Answer::NotListening), _) => {
-                (Command::Unlisten { topic: wake.topic.clone(), listener: wake.number }, Asked::Third)
+                let topic = wake.topic.clone();
+                (Command::Unlisten { topic, listener: wake.number, notice: *number }, Asked::Third)
             }
             (_, Asked::Second, Ok(Answer::NotListening), Some((topic, step))) => {
                 (Command::StopListening { topic: topic.clone(), step }, Asked::Third)

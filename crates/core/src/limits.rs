@@ -82,6 +82,8 @@ pub const CHAIN_MAX: u32 = 64;
 pub const LINKS_MAX: usize = 100;
 /// Jobs and steps that listen to one event.
 pub const LISTENERS_MAX: usize = 1_000;
+/// Jobs that the messages of one queue start.
+pub const QUEUE_LISTENERS_MAX: usize = 16;
 /// Events that one run takes with `batch`.
 pub const BATCH_EVENTS_MAX: u32 = 1_000;
 /// How long a run gathers events.

@@ -1,4 +1,5 @@
-//! Topics: what starts a job without a clock. A topic is the ends of a job's runs, or an event that clients send.
+//! Topics: what starts a job without a clock. A topic is the ends of a job's runs, an event that clients send, or the
+//! messages of a queue.
 //!
 //! A topic belongs to the shard of its job or of its event's name. Its *listeners* are rows of that shard: jobs that it
 //! starts, and steps that wait for it. What happens is written together with one notice for each listener, which stays
@@ -23,6 +24,7 @@ use crate::invalid::Invalid;
 use crate::job;
 use crate::limits::{BATCH_EVENTS_MAX, EVENT_BYTES_MAX, GATHER_MAX, PARAMS_BYTES_MAX, STEP_OUTPUT_BYTES_MAX};
 use crate::name::{Name, Namespace};
+use crate::queue::{NewMessage, QueueKey, QueueName};
 use crate::run::Status;
 use crate::schedule;
 use crate::task::Params;
@@ -36,6 +38,8 @@ pub enum Topic {
     Job(Name),
     /// The events of this name.
     Event(Name),
+    /// The messages of this queue. Its listeners consume them.
+    Queue(QueueName),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -52,6 +56,9 @@ impl TopicKey {
                 let parts = [self.namespace.as_str().as_bytes(), b"event", name.as_str().as_bytes()];
                 ShardId::of(&parts, shards)
             }
+            Topic::Queue(name) => {
+                QueueKey { namespace: self.namespace.clone(), name: name.clone() }.shard(shards)
+            }
         }
     }
 }
@@ -61,6 +68,7 @@ impl fmt::Display for Topic {
         match self {
             Topic::Job(name) => write!(f, "job `{name}`"),
             Topic::Event(name) => write!(f, "event `{name}`"),
+            Topic::Queue(name) => write!(f, "queue `{name}`"),
         }
     }
 }
@@ -140,6 +148,34 @@ pub struct Happening {
 pub enum What {
     Ended(Box<Upstream>),
     Event(NewEvent),
+    Message(Box<Handed>),
+}
+
+impl What {
+    /// The key of an event.
+    pub fn key(&self) -> Option<&Arc<str>> {
+        if let What::Event(event) = self { event.key.as_ref() } else { None }
+    }
+}
+
+/// A message of a queue that was handed to the listeners of the queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handed {
+    /// Its id as producers know it.
+    pub id: Box<str>,
+    /// As it is added again, should nothing listen any more.
+    pub message: NewMessage,
+}
+
+impl Handed {
+    /// A body that is a JSON object has the parameters. Any other body is the parameter `body`.
+    fn params(&self) -> Params {
+        let body = String::from_utf8_lossy(&self.message.body);
+        match serde_json::from_str::<serde_json::Value>(&body) {
+            Ok(object @ serde_json::Value::Object(_)) => Params(object.to_string().into()),
+            _ => Params(serde_json::json!({ "body": body }).to_string().into()),
+        }
+    }
 }
 
 /// A run that has ended, as the parameters of the run after it show it. An output that is too long is null there.
@@ -204,7 +240,8 @@ impl Ends {
 /// Which events start a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnEvent {
-    pub name: Name,
+    /// The event, or the queue whose messages are the events.
+    pub topic: Topic,
     /// A condition on `event`. `None` means every event.
     pub when: Option<String>,
     /// Only events with this key. `None` means all.
@@ -312,9 +349,9 @@ impl OnEvent {
         }
     }
 
-    /// Whether an event starts the job.
-    pub fn takes(&self, event: &NewEvent, value: Value) -> Result<bool, Invalid> {
-        if self.key.is_some() && self.key != event.key {
+    /// Whether an event with this key starts the job.
+    pub fn takes(&self, key: Option<&Arc<str>>, value: Value) -> Result<bool, Invalid> {
+        if self.key.is_some() && self.key.as_ref() != key {
             return Ok(false);
         }
         let Some(when) = &self.when else { return Ok(true) };
@@ -329,26 +366,33 @@ impl Wake {
     pub fn params(&self, of_job: &Params) -> Result<Params, Invalid> {
         match &self.happening.what {
             What::Ended(upstream) => of_job.merged(&upstream.params()),
-            What::Event(event) => {
-                let about = serde_json::json!({ "event": self.event_value(event, false) });
-                of_job.merged(&event.params)?.merged(&Params(about.to_string().into()))
-            }
+            What::Event(event) => of_job.merged(&event.params)?.merged(&self.about_event()),
+            What::Message(handed) => of_job.merged(&handed.params())?.merged(&self.about_event()),
         }
     }
 
-    /// The event as expressions see it.
-    pub fn event_value(&self, event: &NewEvent, with_params: bool) -> serde_json::Value {
-        let name = match &self.topic.topic {
-            Topic::Event(name) | Topic::Job(name) => name.as_str(),
-        };
-        let Happening { id, at, .. } = &self.happening;
-        let mut value = serde_json::json!({
-            "id": RunId(*id).to_string(), "name": name, "key": event.key, "at": at.to_string(),
-        });
-        if with_params {
-            value["params"] = serde_json::from_str(&event.params.0).unwrap_or_default();
+    fn about_event(&self) -> Params {
+        let mut event = self.event();
+        if let Some(event) = event.as_object_mut() {
+            event.remove("params");
         }
-        value
+        Params(serde_json::json!({ "event": event }).to_string().into())
+    }
+
+    /// The event or the message as expressions see it.
+    pub fn event(&self) -> serde_json::Value {
+        let at = self.happening.at.to_string();
+        let json = |params: &Params| serde_json::from_str(&params.0).unwrap_or(serde_json::Value::Null);
+        match (&self.topic.topic, &self.happening.what) {
+            (Topic::Event(name), What::Event(NewEvent { key, params })) => serde_json::json!({
+                "id": RunId(self.happening.id).to_string(), "name": name.as_str(), "key": key, "at": at,
+                "params": json(params),
+            }),
+            (Topic::Queue(name), What::Message(handed)) => serde_json::json!({
+                "id": handed.id, "queue": name.as_str(), "at": at, "params": json(&handed.params()),
+            }),
+            _ => serde_json::Value::Null,
+        }
     }
 }
 

@@ -54,7 +54,7 @@ impl Shard {
             Command::Wake(wake) => self.wake(&wake, cx),
             Command::Listen { topic, listener, key } => self.listen(topic, listener, key, cx),
             Command::StepListens { step, number } => self.step_listens(step, number, cx),
-            Command::Unlisten { topic, listener } => self.unlisten(&topic, listener),
+            Command::Unlisten { topic, listener, notice } => self.unlisten(&topic, listener, notice, cx),
             Command::StopListening { topic, step } => self.stop_listening(&topic, step, cx),
             Command::SendEvent { namespace, name, event } => self.send_event(namespace, name, event, cx),
             Command::Tell { sender, news } => {

@@ -13,7 +13,9 @@ use punctual_core::change::Holder;
 use punctual_core::command::{Answer, Key, Refusal};
 use punctual_core::ids::RunId;
 use punctual_core::job::{Invalid, Job};
-use punctual_core::limits::{CHAIN_MAX, EVENT_COPIES_BYTES_MAX, LINKS_MAX, LISTENERS_MAX};
+use punctual_core::limits::{
+    CHAIN_MAX, EVENT_COPIES_BYTES_MAX, LINKS_MAX, LISTENERS_MAX, QUEUE_LISTENERS_MAX,
+};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::planted::{Fault, is_planted};
 use punctual_core::queue::Content;
@@ -37,35 +39,51 @@ pub(crate) const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
 #[derive(Debug, Default)]
 pub(crate) struct Topics {
     by_topic: FxHashMap<TopicKey, Vec<Arc<ListenerRecord>>>,
+    /// How many listeners queues have.
+    of_queues: usize,
     /// Rows that the next batch writes. `None` means that the row is deleted.
     unwritten: Vec<(i64, Option<Arc<ListenerRecord>>)>,
 }
 
 impl Topics {
     pub(crate) fn load(&mut self, listeners: Vec<Arc<ListenerRecord>>) {
-        for listener in listeners {
-            self.by_topic.entry(listener.topic.clone()).or_default().push(listener);
-        }
+        listeners.into_iter().for_each(|listener| self.insert(listener));
     }
 
-    fn of(&self, topic: &TopicKey) -> &[Arc<ListenerRecord>] {
+    pub(crate) fn of(&self, topic: &TopicKey) -> &[Arc<ListenerRecord>] {
         self.by_topic.get(topic).map_or(&[], Vec::as_slice)
     }
 
     fn add(&mut self, record: ListenerRecord) {
         let record = Arc::new(record);
         self.unwritten.push((record.number, Some(Arc::clone(&record))));
+        self.insert(record);
+    }
+
+    fn insert(&mut self, record: Arc<ListenerRecord>) {
+        self.of_queues += usize::from(matches!(record.topic.topic, Topic::Queue(_)));
         self.by_topic.entry(record.topic.clone()).or_default().push(record);
+    }
+
+    /// Whether any queue has listeners.
+    pub(crate) fn has_queues(&self) -> bool {
+        self.of_queues > 0
     }
 
     fn remove(&mut self, topic: &TopicKey, is_gone: impl Fn(&ListenerRecord) -> bool) {
         let Some(listeners) = self.by_topic.get_mut(topic) else { return };
         for gone in listeners.extract_if(.., |listener| is_gone(listener)) {
             self.unwritten.push((gone.number, None));
+            self.of_queues -= usize::from(matches!(topic.topic, Topic::Queue(_)));
         }
         if listeners.is_empty() {
             self.by_topic.remove(topic);
         }
+    }
+
+    /// The queues that have listeners.
+    pub(crate) fn queues(&self) -> impl Iterator<Item = &TopicKey> {
+        self.by_topic.keys().filter(|key| matches!(key.topic, Topic::Queue(_)))
     }
 
     /// The rows to write. `None` means that the row is deleted.
@@ -94,7 +112,7 @@ impl Shard {
         topic: TopicKey,
         listener: Listener,
         key: Option<Arc<str>>,
-        cx: &Context<'_>,
+        cx: &mut Context<'_>,
     ) -> Reply {
         // A repetition that comes late: the step waits no more.
         if let Listener::Step(step) = listener
@@ -106,18 +124,27 @@ impl Shard {
         let (most, what) = match &topic.topic {
             Topic::Job(_) => (LINKS_MAX, "schedule.after.job"),
             Topic::Event(_) => (LISTENERS_MAX, "schedule.event.name"),
+            Topic::Queue(_) => (QUEUE_LISTENERS_MAX, "schedule.event.queue"),
         };
         if self.topics.of(&topic).len() >= most {
             let message = format!("at most {most} jobs and steps may listen to {}", topic.topic);
             return Err(Invalid::new(what, message).into());
         }
         let number = self.ids.next(cx.now);
-        self.topics.add(ListenerRecord { number, topic, listener, key });
+        self.topics.add(ListenerRecord { number, topic: topic.clone(), listener, key });
+        self.hand_out(&topic, cx);
         Ok(Answer::Listening(number))
     }
 
-    pub(crate) fn unlisten(&mut self, topic: &TopicKey, number: i64) -> Reply {
+    pub(crate) fn unlisten(
+        &mut self,
+        topic: &TopicKey,
+        number: i64,
+        notice: i64,
+        cx: &mut Context<'_>,
+    ) -> Reply {
         self.topics.remove(topic, |listener| listener.number == number);
+        self.take_back_message(topic, notice, cx);
         Ok(Answer::Noted)
     }
 
@@ -174,9 +201,8 @@ impl Shard {
     }
 
     fn happened(&mut self, topic: &TopicKey, happening: &Happening, cx: &Context<'_>) {
-        let key = if let What::Event(event) = &happening.what { event.key.clone() } else { None };
         for record in self.topics.of(topic).to_vec() {
-            if record.key.is_some() && record.key != key {
+            if record.key.is_some() && record.key.as_ref() != happening.what.key() {
                 continue;
             }
             let (topic, number, happening) = (topic.clone(), record.number, happening.clone());
@@ -216,19 +242,26 @@ impl Shard {
         let key = start_key(name, start);
         let is_known = self.unique_row(&key).is_some_and(|row| row.expires_at > cx.now)
             && !is_planted(Fault::StartIsNotRemembered);
-        if is_known || job.paused || !takes(schedule, start) {
+        if is_known {
             return Ok(Answer::Noted);
         }
-        if let (When::Event(on), What::Event(event)) = (&schedule.when, &start.happening.what)
+        // A message waits until the job is resumed.
+        if job.paused && matches!(start.happening.what, What::Message(_)) {
+            return Err(Refusal::JobPaused(name.clone()));
+        }
+        if job.paused || !takes(schedule, start) {
+            return Ok(Answer::Noted);
+        }
+        if let When::Event(on) = &schedule.when
             && let Some(by) = on.gather
         {
-            let event = start.event_value(event, true).to_string();
+            let event = start.event().to_string();
             return self.gather(id, (&start.topic.topic, by), event.into(), key, cx);
         }
         crate::intake::room_for_one(cx)?;
         let (trigger, upstream) = match &start.happening.what {
             What::Ended(upstream) => (Trigger::After, Some(upstream.run)),
-            What::Event(_) => (Trigger::Event, None),
+            What::Event(_) | What::Message(_) => (Trigger::Event, None),
         };
         let params = start.params(&job.definition.params);
         let run = self.make_run(id, cx.now, trigger, cx).ok_or(Refusal::TooManyRuns)?;
@@ -259,10 +292,10 @@ fn takes(schedule: &Schedule, start: &Wake) -> bool {
     is_within
         && match (&schedule.when, what) {
             (When::After(after), What::Ended(upstream)) => after.on.has(upstream.status),
-            (When::Event(on), What::Event(event)) => {
-                let value = start.event_value(event, true).to_string();
+            (When::Event(on), What::Event(_) | What::Message(_)) => {
+                let value = Value::from_json(&start.event().to_string());
                 // A condition that cannot be evaluated for this event does not hold.
-                Value::from_json(&value).is_some_and(|value| on.takes(event, value).unwrap_or(false))
+                value.is_some_and(|value| on.takes(what.key(), value).unwrap_or(false))
             }
             _ => false,
         }

@@ -5,16 +5,18 @@ use std::time::Duration;
 
 use punctual_core::attempt::Outcome;
 use punctual_core::command::{Answer, Command, Refusal};
+use punctual_core::cross_shard::CrossShardRequest;
 use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Overlap};
 use punctual_core::limits::{CHAIN_MAX, LINKS_MAX};
 use punctual_core::name::Namespace;
+use punctual_core::queue::{Add, Ask, Body, Content, NewMessage, QueueKey, Said};
 use punctual_core::run::{Reason, Run, Status, Trigger};
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::task::Params;
 use punctual_core::topic::{After, Ends, Gather, Listener, NewEvent, OnEvent, Topic, TopicKey};
 
-use crate::support::{Rig, delete, manual, name, on, pause, put};
+use crate::support::{Rig, delete, manual, name, on, pause, put, resume};
 
 /// Four shards, so that jobs and events have different ones.
 fn rig() -> Rig {
@@ -31,7 +33,7 @@ fn on_event(event: OnEvent) -> Definition {
 }
 
 fn paid() -> OnEvent {
-    OnEvent { name: name("paid"), when: None, key: None, gather: None }
+    OnEvent { topic: Topic::Event(name("paid")), when: None, key: None, gather: None }
 }
 
 impl Rig {
@@ -224,7 +226,7 @@ fn an_event_starts_the_jobs_that_listen_to_it() {
     let params = Params(r#"{"bank":"a"}"#.into());
     rig.apply_job("settle", Definition { params, ..on_event(paid()) });
     rig.apply_job("notify", on_event(paid()));
-    rig.apply_job("other", on_event(OnEvent { name: name("shipped"), ..paid() }));
+    rig.apply_job("other", on_event(OnEvent { topic: Topic::Event(name("shipped")), ..paid() }));
     let id = RunId(rig.send(Some("order-7"), r#"{"amount":120}"#));
     let at = rig.now;
     rig.run_requests();
@@ -357,4 +359,90 @@ fn events_that_do_not_fit_into_one_run_start_two() {
     assert_eq!(amounts(&rig, "settle"), [[1, 2]]);
     rig.advance("11s");
     assert_eq!(amounts(&rig, "settle"), [vec![1, 2], vec![3]]);
+}
+
+/// A job that the messages of the queue `orders` start.
+fn bound() -> Definition {
+    on_event(OnEvent { topic: Topic::Queue("orders".parse().expect("a name")), ..paid() })
+}
+
+fn orders() -> QueueKey {
+    QueueKey { namespace: Namespace::default(), name: "orders".parse().expect("a name") }
+}
+
+fn order(rig: &mut Rig, body: &str) {
+    let message = NewMessage {
+        body: Body::from(body.as_bytes()),
+        delay: Duration::ZERO,
+        retry: Duration::from_secs(30),
+        ttl: Duration::from_secs(3600),
+        priority: 4,
+        max_len: None,
+        key: None,
+    };
+    rig.said(Ask::Add(Add { queue: orders(), messages: vec![message] }));
+}
+
+fn queued(rig: &mut Rig) -> u64 {
+    match rig.said(Ask::Stat { queue: orders() }) {
+        Said::Stat(stat) => stat.map_or(0, |stat| stat.len),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_message_in_a_queue_starts_the_job_that_listens_to_it() {
+    let mut rig = rig();
+    order(&mut rig, r#"{"amount":7}"#);
+    rig.apply_job("settle", bound());
+    order(&mut rig, "eight");
+    rig.run_requests();
+    let params: Vec<String> =
+        rig.runs("settle").iter().map(|run| run.params.as_ref().unwrap().0.to_string()).collect();
+    assert!(
+        params[0].starts_with(r#"{"amount":7,"event":{"at":"#) && params[0].contains(r#""queue":"orders""#),
+        "{params:?}"
+    );
+    assert!(params[1].starts_with(r#"{"body":"eight","event":{"#), "{params:?}");
+    assert_eq!((queued(&mut rig), rig.message_rows().len()), (0, 0), "they are acknowledged");
+}
+
+#[test]
+fn messages_wait_while_the_job_is_paused_and_a_crash_loses_none() {
+    let mut rig = rig();
+    rig.apply_job("settle", bound());
+    rig.ask(pause("settle")).expect("it is there");
+    for number in 0..250 {
+        order(&mut rig, &number.to_string());
+    }
+    let on_the_way = rig.requests();
+    let Some(CrossShardRequest::Tell(notice)) = on_the_way.first() else { panic!("{on_the_way:?}") };
+    let Content::Wake(wake) = notice.content.clone() else { panic!("{notice:?}") };
+    assert_eq!(
+        rig.ask(Command::Wake(wake)),
+        Err(Refusal::JobPaused(name("settle"))),
+        "it is tried again later"
+    );
+    assert_eq!((rig.runs("settle").len(), queued(&mut rig)), (0, 150), "a hundred are on the way");
+    rig.reload();
+    rig.join(8);
+    rig.advance("1s");
+    rig.ask(resume("settle")).expect("it is there");
+    for _ in 0..10 {
+        rig.run_requests();
+    }
+    assert_eq!((rig.runs("settle").len(), queued(&mut rig)), (250, 0));
+}
+
+#[test]
+fn a_message_goes_back_to_its_queue_when_the_job_is_gone() {
+    let mut rig = rig();
+    rig.apply_job("settle", bound());
+    rig.ask(delete("settle")).expect("it is there");
+    order(&mut rig, "seven");
+    let requests = rig.requests();
+    requests.iter().chain(&requests).for_each(|request| rig.run_request(request.clone()));
+    assert_eq!(queued(&mut rig), 1);
+    order(&mut rig, "eight");
+    assert_eq!(queued(&mut rig), 2, "nothing listens any more");
 }

@@ -164,6 +164,7 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("runs of jobs, each started by the one before", count(limits::CHAIN_MAX), "`chain_too_long`"),
         ("jobs that the end of one job starts", count(limits::LINKS_MAX), "refused"),
         ("jobs and steps that listen to an event", count(limits::LISTENERS_MAX), "refused"),
+        ("jobs that listen to a queue", count(limits::QUEUE_LISTENERS_MAX), "refused"),
         ("events that one run takes with `batch`", count(limits::BATCH_EVENTS_MAX), "422 `invalid`"),
         ("`debounce` and `batch.within`", span(limits::GATHER_MAX), "422 `invalid`"),
         ("event with its key", bytes(limits::EVENT_BYTES_MAX), "refused"),

@@ -174,7 +174,7 @@ pub(crate) fn queues() -> impl Iterator<Item = QueueKey> {
     (0..=QUEUES).map(queue)
 }
 
-fn queue(index: usize) -> QueueKey {
+pub(crate) fn queue(index: usize) -> QueueKey {
     let name = format!("queue-{index}").parse().expect("the name of a queue is a name");
     QueueKey { namespace: Namespace::default(), name }
 }

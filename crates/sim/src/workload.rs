@@ -16,10 +16,11 @@ use punctual_core::retry::{Backoff, Retry};
 use punctual_core::schedule::calendar::{Calendar, Days, Weekday, Weekly};
 use punctual_core::schedule::{Cron, Schedule, ScheduleCalendar, When};
 use punctual_core::task::{Params, Task};
-use punctual_core::topic::{After, Ends, Gather, NewEvent, OnEvent};
+use punctual_core::topic::{After, Ends, Gather, NewEvent, OnEvent, Topic};
 use punctual_engine::Ticket;
 
 use crate::dice::Dice;
+use crate::traffic;
 use crate::weather::Weather;
 use crate::workflows;
 
@@ -224,8 +225,11 @@ impl People {
                 When::After(After { job: self.name(dice), on })
             }
             10 => {
-                let name = event_name(dice);
-                When::Event(Box::new(OnEvent { name, when: None, key: None, gather: gather(dice) }))
+                let topic = match dice.below(3) {
+                    0 => Topic::Queue(traffic::queue(0).name),
+                    _ => Topic::Event(event_name(dice)),
+                };
+                When::Event(Box::new(OnEvent { topic, when: None, key: None, gather: gather(dice) }))
             }
             0 => When::Cron(Cron::parse("*/5 * * * * *", "UTC").expect("a plain cron")),
             1 => When::Cron(Cron::parse("* * * * *", "Asia/Shanghai").expect("a plain cron")),

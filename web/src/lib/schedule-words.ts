@@ -32,6 +32,16 @@ export function scheduleWords(schedule: Schedule, lang: Lang): string {
     const words = inZone(Date.parse(schedule.at), schedule.timezone ?? 'UTC', lang);
     return zh ? `一次，${words}` : `once, ${words}`;
   }
+  if (schedule.after) {
+    const { job, on } = schedule.after;
+    const ends = { succeeded: ['成功', 'succeeds'], failed: ['失败', 'fails'], ended: ['结束', 'ends'] }[
+      on ?? 'succeeded'
+    ];
+    return zh ? `任务 ${job} 的运行${ends[0]}后` : `when a run of ${job} ${ends[1]}`;
+  }
+  if (schedule.event?.queue)
+    return zh ? `队列 ${schedule.event.queue} 有消息时` : `on a message in queue ${schedule.event.queue}`;
+  if (schedule.event) return zh ? `收到事件 ${schedule.event.name} 时` : `on event ${schedule.event.name}`;
   return zh ? '手动启动' : 'started by hand';
 }
 

@@ -88,4 +88,10 @@ test('schedules are one map or a list', () => {
     timezone: 'UTC',
     jitter: '1m',
   });
+  // Nothing but a clock has jitter.
+  expect(withKind({ every: '5m', jitter: '1m', end: '2030-01-01T00:00:00Z' }, 'event', 'UTC')).toEqual({
+    event: { name: 'order-paid' },
+    end: '2030-01-01T00:00:00Z',
+  });
+  expect(kindOf({ after: { job: 'load' } })).toBe('after');
 });

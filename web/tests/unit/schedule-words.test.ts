@@ -36,6 +36,12 @@ test.each(['', '61', '0 2 1 * 1', '1-5/2 3 * * *', '0 0 12 ? * 2#1', '0 0 0 1 1 
 test('schedules of every kind', () => {
   expect(jobWords({ schedule: { every: '1h30m' } }, 'en')).toBe('every 1 h 30 min');
   expect(jobWords({ schedule: { after_finish: '10m' } }, 'zh')).toBe('上次结束 10 分钟后');
+  expect(jobWords({ schedule: { after: { job: 'load' } } }, 'en')).toBe('when a run of load succeeds');
+  expect(jobWords({ schedule: { after: { job: 'load', on: 'ended' } } }, 'zh')).toBe(
+    '任务 load 的运行结束后',
+  );
+  expect(jobWords({ schedule: { event: { name: 'paid' } } }, 'en')).toBe('on event paid');
+  expect(jobWords({ schedule: { event: { queue: 'orders' } } }, 'zh')).toBe('队列 orders 有消息时');
   expect(jobWords({ schedule: { manual: true } }, 'en')).toBe('started by hand');
   expect(jobWords({}, 'zh')).toBe('手动启动');
   expect(jobWords({ schedule: [{ cron: '0 2 * * *' }, { cron: '1-5/2 3 * * *' }] }, 'en')).toBe(

@@ -77,7 +77,7 @@ pub struct Add {
     pub messages: Vec<NewMessage>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewMessage {
     pub body: Body,
     pub delay: Duration,

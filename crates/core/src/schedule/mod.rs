@@ -166,7 +166,7 @@ impl Schedule {
     pub fn topic(&self) -> Option<Topic> {
         match &self.when {
             When::After(after) => Some(Topic::Job(after.job.clone())),
-            When::Event(event) => Some(Topic::Event(event.name.clone())),
+            When::Event(event) => Some(event.topic.clone()),
             When::Cron(_) | When::Every(_) | When::AfterFinish(_) | When::At(_) | When::Manual => None,
         }
     }

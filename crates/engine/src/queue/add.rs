@@ -60,12 +60,30 @@ impl Shard {
                 return Err(QueueRefusal::Paused);
             }
         }
+        let message = self.new_message(of, new.clone(), sender, cx);
+        let id = message.id;
+        let notice = notice(&message, true);
+        if let Some(text) = claim {
+            self.give_key(Key { text, kept: new.ttl }, Holder::Message(id.number), cx.now);
+        }
+        self.welcome(message, cx);
+        Ok(notice)
+    }
+
+    /// A message as it is added now.
+    pub(super) fn new_message(
+        &mut self,
+        of: QueueNumber,
+        new: NewMessage,
+        sender: Option<Sender>,
+        cx: &Context<'_>,
+    ) -> Message {
         let id = MessageId { queue: of, number: self.ids.next(cx.now) };
         let status = match new.delay {
             delay if delay.is_zero() || is_planted(Fault::AddIgnoresDelay) => MessageStatus::Queued,
             delay => MessageStatus::Delayed { until: cx.now + delay },
         };
-        let message = Message {
+        Message {
             id,
             priority: new.priority.min(limits::PRIORITY_MAX),
             body: new.body,
@@ -78,22 +96,16 @@ impl Shard {
             redeliveries: 0,
             key: new.key,
             sender,
-        };
-        let notice = notice(&message, true);
-        if let Some(text) = claim {
-            self.give_key(Key { text, kept: new.ttl }, Holder::Message(id.number), cx.now);
         }
-        self.welcome(message, cx);
-        Ok(notice)
     }
 
     /// Puts a new message into its queue and serves waiting consumers.
-    fn welcome(&mut self, message: Message, cx: &mut Context<'_>) {
+    pub(super) fn welcome(&mut self, message: Message, cx: &mut Context<'_>) {
         let (of, number, wake) = (message.id.queue, message.id.number, message.wake_at());
         cx.pool.counts_mut().messages.added += 1;
         let is_awaited = self.queues.add(Arc::new(message));
         self.arm_if_near(number, wake);
-        if is_awaited && !is_planted(Fault::AddForgetsWaiters) {
+        if (is_awaited || self.has_listeners(of)) && !is_planted(Fault::AddForgetsWaiters) {
             self.serve(of, cx);
         }
     }

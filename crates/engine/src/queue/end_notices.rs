@@ -129,12 +129,17 @@ impl Shard {
     }
 
     /// A sender has confirmed its notice, which is deleted.
-    pub(super) fn told(&mut self, number: i64) -> Said {
-        let Some(is_stored) = self.end_notices.remove(number) else { return Said::Acted(Acted::default()) };
+    pub(super) fn told(&mut self, number: i64, cx: &mut Context<'_>) -> Said {
+        let Some((notice, is_stored)) = self.end_notices.remove(number) else {
+            return Said::Acted(Acted::default());
+        };
         if is_stored {
             let place = MessagePosition { rank: rank(0), number };
             self.queues.delete_row(END_NOTICES, place);
             self.pins.message(self.next_batch(), number, None);
+        }
+        if let Content::Wake(wake) = &notice.content {
+            self.hand_out(&wake.topic, cx);
         }
         Said::Acted(Acted { count: 1 })
     }

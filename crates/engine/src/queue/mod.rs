@@ -24,6 +24,7 @@ mod page;
 mod seal;
 mod open_notices;
 mod end_notices;
+mod hand_out;
 
 use std::sync::Arc;
 
@@ -55,6 +56,9 @@ impl Shard {
         if self.queues.has_unused() {
             self.look_for_unused(cx);
         }
+        for queue in self.topics.queues().cloned().collect::<Vec<_>>() {
+            self.hand_out(&queue, cx);
+        }
     }
 
     /// Carries out a command on a queue. A take or a flush may be answered later.
@@ -73,7 +77,7 @@ impl Shard {
             Ask::Forget { queue } => self.forget_queue(&queue),
             Ask::Deliver(deliver) => self.take_delivery(deliver, cx),
             Ask::Withdraw { queue, sender } => self.withdraw_message(&queue, sender, cx),
-            Ask::Told { notice } => self.told(notice),
+            Ask::Told { notice } => self.told(notice, cx),
         };
         cx.answer(ticket, Ok(Answer::Queue(said)));
     }

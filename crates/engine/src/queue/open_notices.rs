@@ -1,12 +1,15 @@
 //! The notices that have not been confirmed yet.
 
 use punctual_core::queue::{Content, EndNotice, Sender};
+use punctual_core::topic::{Topic, TopicKey};
 use rustc_hash::FxHashMap;
 
 #[derive(Debug, Default)]
 pub(crate) struct OpenNotices {
     all: FxHashMap<i64, Open>,
     of: FxHashMap<Sender, i64>,
+    /// How many messages of each queue were handed to its listeners, and not confirmed.
+    handed: FxHashMap<TopicKey, usize>,
     /// New notices that the next batch must carry.
     unwritten: Vec<i64>,
 }
@@ -16,6 +19,14 @@ struct Open {
     notice: EndNotice,
     /// Whether the store has a row of it once every sealed batch is committed.
     stored: bool,
+}
+
+/// The queue whose message the notice hands to a listener.
+fn queue_of(notice: &EndNotice) -> Option<&TopicKey> {
+    match &notice.content {
+        Content::Wake(wake) if matches!(wake.topic.topic, Topic::Queue(_)) => Some(&wake.topic),
+        _ => None,
+    }
 }
 
 impl OpenNotices {
@@ -33,6 +44,9 @@ impl OpenNotices {
         if let Content::Attempt { sender, .. } = &notice.content {
             self.of.insert(*sender, notice.number);
         }
+        if let Some(queue) = queue_of(&notice) {
+            *self.handed.entry(queue.clone()).or_default() += 1;
+        }
         self.all.insert(notice.number, Open { notice, stored });
     }
 
@@ -44,13 +58,26 @@ impl OpenNotices {
         self.of.contains_key(&sender)
     }
 
-    /// Removes a confirmed notice. Returns whether the store has a row of it; `None` means that it is not known.
-    pub(super) fn remove(&mut self, number: i64) -> Option<bool> {
+    /// How many messages of a queue were handed to its listeners, and not confirmed.
+    pub(super) fn handed(&self, queue: &TopicKey) -> usize {
+        self.handed.get(queue).copied().unwrap_or_default()
+    }
+
+    pub(super) fn get(&self, number: i64) -> Option<&EndNotice> {
+        self.all.get(&number).map(|open| &open.notice)
+    }
+
+    /// Removes a confirmed notice, and returns it with whether the store has a row of it. `None` means that it is not
+    /// known.
+    pub(super) fn remove(&mut self, number: i64) -> Option<(EndNotice, bool)> {
         let open = self.all.remove(&number)?;
         if let Content::Attempt { sender, .. } = &open.notice.content {
             self.of.remove(sender);
         }
-        Some(open.stored)
+        if let Some(count) = queue_of(&open.notice).and_then(|queue| self.handed.get_mut(queue)) {
+            *count -= 1;
+        }
+        Some((open.notice, open.stored))
     }
 
     /// The new notices, for the batch that writes them.

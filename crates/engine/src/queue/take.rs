@@ -65,7 +65,7 @@ impl Shard {
     }
 
     /// Takes the first queued messages, as far as they are in memory and fit into one answer.
-    fn deliver(&mut self, of: QueueNumber, count: u32, cx: &mut Context<'_>) -> Vec<Delivered> {
+    pub(super) fn deliver(&mut self, of: QueueNumber, count: u32, cx: &mut Context<'_>) -> Vec<Delivered> {
         let (mut taken, mut bytes) = (Vec::new(), 0);
         while taken.len() < count as usize
             && bytes < TAKE_BYTES_MAX
@@ -119,6 +119,7 @@ impl Shard {
             }
         }
         self.unpark(of, cx);
+        self.hand_out_of(of, cx);
         self.queues.feed(of);
     }
 

@@ -11,7 +11,7 @@ use punctual_core::command::Answer;
 use punctual_core::name::Name;
 use punctual_core::planted::{Fault, is_planted};
 use punctual_core::queue::Content;
-use punctual_core::topic::{Listener, Topic, TopicKey, Wake, What};
+use punctual_core::topic::{Listener, Topic, TopicKey, Wake};
 use punctual_core::workflow::{Output, State, StepKey, StepReason, StepRecord, Wait, Work};
 
 use super::index;
@@ -50,11 +50,10 @@ impl Shard {
 
     /// Ends a step that waits for the event that has come.
     pub(crate) fn event_came(&mut self, key: StepKey, wake: &Wake, cx: &Context<'_>) -> Reply {
-        let What::Event(event) = &wake.happening.what else { return Ok(Answer::NotListening) };
         if self.waiting_for_event(key).is_none() {
             return Ok(Answer::NotListening);
         }
-        let text = wake.event_value(event, true).to_string();
+        let text = wake.event().to_string();
         let output = match self.flows.get_mut(&key.run) {
             Some(flow) => flow.keep_output(&text),
             None => Output::Nothing,

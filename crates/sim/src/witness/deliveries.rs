@@ -256,7 +256,8 @@ impl Deliveries {
             self.added.push(number);
         }
         // A message without a row may have been added and deleted in one batch.
-        if self.known.contains_key(&number) || is_over(notice) || messages.may_be_flushed(queue, time) {
+        let is_known = self.known.contains_key(&number) || messages.was_handed(number);
+        if is_known || is_over(notice) || messages.may_be_flushed(queue, time) {
             return Ok(());
         }
         Err(format!("message {number} was acknowledged before it was committed"))
@@ -424,7 +425,8 @@ impl Deliveries {
                     "never lost: message {number} was added and exists, but reached no consumer"
                 ));
             }
-            let is_ended = message.expires_at <= reached || messages.was_flushed(queue);
+            let is_ended =
+                message.expires_at <= reached || messages.was_flushed(queue) || messages.was_handed(number);
             if !is_there && !is_ended && known.reached == 0 && !message.retry.is_zero() {
                 return Err(format!(
                     "never lost: message {number} was added and is gone, but reached no consumer"

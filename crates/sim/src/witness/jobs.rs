@@ -10,6 +10,7 @@ use punctual_core::change::{Batch, Change, Revision, Row, RowKey, SkipReason};
 use punctual_core::command::Answer;
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::job::{Definition, Job, Overlap};
+use punctual_core::name::Name;
 use punctual_core::run::{Origin, Run, State, Status, Wait};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -26,6 +27,10 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
+    pub(super) fn is_paused(&self, name: &Name) -> bool {
+        self.rows.values().any(|job| job.name == *name && job.paused)
+    }
+
     pub(super) fn landed(&mut self, batch: &Batch, runs: &Runs, seen: &mut Seen) -> Verdict {
         for (_, change) in batch.changes.iter() {
             match change {

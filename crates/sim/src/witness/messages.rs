@@ -8,8 +8,10 @@ use punctual_core::Timestamp;
 use punctual_core::change::{Batch, Change, Row, RowKey};
 use punctual_core::ids::ShardId;
 use punctual_core::queue::{
-    END_NOTICES, Message, MessagePosition, MessageStatus, QueueKey, QueueNumber, QueueRecord, QueueStat,
+    Content, END_NOTICES, EndNotice, Message, MessagePosition, MessageStatus, QueueKey, QueueNumber,
+    QueueRecord, QueueStat,
 };
+use punctual_core::topic::What;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Seen, Verdict};
@@ -27,6 +29,8 @@ pub(crate) struct Messages {
     refused: FxHashSet<u64>,
     /// Messages that a client has acknowledged or deleted, perhaps without effect yet.
     dismissed: FxHashSet<i64>,
+    /// Messages that were handed to jobs.
+    handed: FxHashSet<i64>,
     /// The number of flushes of each queue that may still be in flight.
     flushing: BTreeMap<QueueKey, u32>,
     /// When each queue was last flushed.
@@ -45,6 +49,7 @@ impl Messages {
     pub(super) fn landed(&mut self, batch: &Batch, reached: Timestamp, seen: &mut Seen) -> Verdict {
         let mut touched = BTreeSet::new();
         let is_notice = |key: &RowKey| matches!(key, RowKey::Message(END_NOTICES, _));
+        self.note_handed(batch, seen);
         let changes = || batch.changes.iter().filter(|(key, _)| !is_notice(key));
         for (key, change) in changes() {
             match (key, change) {
@@ -85,9 +90,25 @@ impl Messages {
         touched.into_iter().try_for_each(|of| self.counts(of))
     }
 
+    /// Notes the messages that were handed to jobs: they are acknowledged with that, and come again if the jobs are gone.
+    fn note_handed(&mut self, batch: &Batch, seen: &mut Seen) {
+        for (_, change) in batch.changes.iter() {
+            let Change::Insert(Row::Message(row)) = change else { continue };
+            if let Some(EndNotice { content: Content::Wake(wake), .. }) = EndNotice::of(row)
+                && matches!(wake.happening.what, What::Message(_))
+            {
+                seen.handed += 1;
+                self.handed.insert(wake.happening.id);
+                self.dismissed.insert(wake.happening.id);
+            }
+        }
+    }
+
     fn came(&mut self, of: Of, message: &Message) -> Verdict {
         let (number, id) = (number_of(&message.body), message.id.number);
-        if let Some(first) = self.made.insert(number, id) {
+        if let Some(first) = self.made.insert(number, id)
+            && !self.handed.contains(&first)
+        {
             return Err(format!(
                 "one add, one message: body {number} is in message {first} and in message {id}"
             ));
@@ -178,6 +199,11 @@ impl Messages {
 
     pub(super) fn key_of(&self, of: Of) -> Option<&QueueKey> {
         self.queues.get(&of)?.record.as_ref().map(|record| &record.key)
+    }
+
+    /// Whether the message was handed to jobs.
+    pub(super) fn was_handed(&self, number: i64) -> bool {
+        self.handed.contains(&number)
     }
 
     pub(super) fn get(&self, number: i64) -> Option<&Arc<Message>> {

@@ -203,7 +203,7 @@ impl Witness {
         self.messages.at_rest()?;
         self.deliveries.at_rest(&self.messages, reached)?;
         self.runs.all_ended()?;
-        self.topics.at_rest()?;
+        self.topics.at_rest(|job| self.jobs.is_paused(job))?;
         self.asks.cancels_held(&self.runs)
     }
 }

@@ -61,6 +61,8 @@ seen! {
     /// Steps that an event has woken, and runs with several events.
     steps_woken,
     gathered,
+    /// Messages that were handed to jobs.
+    handed,
     /// Recorded times that were compared with the arrival of their command or report.
     dated,
     /// Commands that were forwarded to another node.

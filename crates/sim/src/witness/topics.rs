@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use punctual_core::change::{Batch, Change, Holder, Row, RowKey};
 use punctual_core::ids::RunId;
 use punctual_core::name::Name;
-use punctual_core::queue::{Content, END_NOTICES, EndNotice, Sender};
+use punctual_core::queue::{Content, END_NOTICES, EndNotice, Sender, parse_id};
 use punctual_core::run::{Run, Status, Trigger};
-use punctual_core::topic::{Listener, Topic, TopicKey, Wake};
+use punctual_core::topic::{Listener, Topic, TopicKey, Wake, What};
 use punctual_core::workflow::{State, StepKey, StepRecord};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -129,6 +129,10 @@ impl Topics {
         fresh: &[EndNotice],
     ) -> Verdict {
         let Content::Wake(event) = &notice.content else { return Ok(()) };
+        // A message is handed to one of the jobs.
+        if matches!(event.topic.topic, Topic::Queue(_)) {
+            return Ok(());
+        }
         let is_told = |number: i64| {
             let told = |wake: &Wake| (wake.number, wake.happening.id) == (number, event.happening.id);
             fresh.iter().any(|other| matches!(&other.content, Content::Wake(wake) if told(wake)))
@@ -150,7 +154,12 @@ impl Topics {
         }
         let params = run.params.as_ref().and_then(|params| serde_json::from_str(&params.0).ok());
         let params: serde_json::Value = params.unwrap_or_default();
-        let id = |event: &serde_json::Value| event["id"].as_str().unwrap_or_default().to_owned();
+        // The key of a start has the number of the message, the event its id.
+        let id = |event: &serde_json::Value| {
+            let text = event["id"].as_str().unwrap_or_default();
+            let message = parse_id(text.as_bytes()).ok().flatten();
+            message.map_or_else(|| text.to_owned(), |id| RunId(id.number).to_string())
+        };
         let mut has: Vec<String> = match params["events"].as_array() {
             Some(events) => events.iter().map(id).collect(),
             // Which one is the last is not known of those that came in one batch.
@@ -204,13 +213,18 @@ impl Topics {
         }
     }
 
-    pub(super) fn at_rest(&self) -> Verdict {
+    /// `is_paused` tells whether a job is paused: a message for it waits.
+    pub(super) fn at_rest(&self, is_paused: impl Fn(&Name) -> bool) -> Verdict {
         if let Some((_, (topic, step))) =
             self.listeners.iter().find(|(_, (_, it))| matches!(it, Listener::Step(_)))
         {
             return Err(format!("topics: {step} listens to {} for ever", topic.topic));
         }
-        match self.open.first_key_value() {
+        let waits = |content: &Content| {
+            matches!(content, Content::Wake(wake) if matches!(wake.happening.what, What::Message(_))
+                && matches!(&wake.listener, Listener::Job(job) if is_paused(job)))
+        };
+        match self.open.iter().find(|(_, content)| !waits(content)) {
             None => Ok(()),
             Some((number, content)) => {
                 Err(format!("topics: notice {number} is never delivered: {content:?}"))

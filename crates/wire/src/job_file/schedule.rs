@@ -5,8 +5,9 @@ use std::{fmt, slice};
 
 use punctual_core::Timestamp;
 use punctual_core::name::Name;
+use punctual_core::queue::QueueName;
 use punctual_core::schedule::{self as rule, Language, ScheduleCalendar, Weekdays, When};
-use punctual_core::topic::{self, Ends, Gather, OnEvent};
+use punctual_core::topic::{self, Ends, Gather, OnEvent, Topic};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -76,8 +77,14 @@ pub struct After {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { name: order-paid }")]
 pub struct EventSchedule {
-    #[schema(value_type = schema::Name)]
-    pub name: Name,
+    /// The name of the event. Either this or `queue`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Name>)]
+    pub name: Option<Name>,
+    /// A queue of the same namespace: each message in it is an event, and is acknowledged when its run is stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::QueueName>)]
+    pub queue: Option<QueueName>,
     /// A condition on `event`, such as `event.params.amount > 100`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
@@ -110,17 +117,30 @@ impl EventSchedule {
             (None, Some(EventBatch { max, within: Span(within) })) => Some(Gather::Batch { max, within }),
             _ => return Err(Error::invalid("event.batch", "give either `debounce` or `batch`, not both")),
         };
-        Ok(OnEvent { name: self.name, when: self.when, key: self.key.map(Into::into), gather })
+        let topic = match (self.name, self.queue) {
+            (Some(name), None) => Topic::Event(name),
+            (None, Some(_)) if self.key.is_some() => {
+                return Err(Error::invalid("event.key", "messages of a queue have no such key; remove it"));
+            }
+            (None, Some(queue)) => Topic::Queue(queue),
+            _ => return Err(Error::invalid("event", "write either `name` or `queue`")),
+        };
+        Ok(OnEvent { topic, when: self.when, key: self.key.map(Into::into), gather })
     }
 
     fn of(event: &OnEvent) -> EventSchedule {
-        let OnEvent { name, when, key, gather } = event.clone();
+        let OnEvent { topic, when, key, gather } = event.clone();
+        let (name, queue) = match topic {
+            Topic::Queue(queue) => (None, Some(queue)),
+            Topic::Event(name) | Topic::Job(name) => (Some(name), None),
+        };
         let (debounce, batch) = match gather {
             None => (None, None),
             Some(Gather::Debounce(quiet)) => (Some(Span(quiet)), None),
             Some(Gather::Batch { max, within }) => (None, Some(EventBatch { max, within: Span(within) })),
         };
-        EventSchedule { name, when, key: key.map(|key| key.as_ref().to_owned()), debounce, batch }
+        let key = key.map(|key| key.as_ref().to_owned());
+        EventSchedule { name, queue, when, key, debounce, batch }
     }
 }
 

@@ -254,7 +254,9 @@ impl From<Refusal> for Problem {
             Refusal::OutdatedToken(_) => Code::OutdatedToken,
             Refusal::JobExists(_) => Code::JobExists,
             Refusal::WrongRevision { .. } => Code::WrongRevision,
-            Refusal::WrongState { .. } | Refusal::WrongStep { .. } => Code::WrongState,
+            Refusal::WrongState { .. } | Refusal::WrongStep { .. } | Refusal::JobPaused(_) => {
+                Code::WrongState
+            }
             Refusal::NotAWorkflow(_) => Code::NotAWorkflow,
             Refusal::NoSuchStep { .. } => Code::NoSuchStep,
             Refusal::Invalid(invalid) => return Error::from(invalid.clone()).into(),

@@ -137,7 +137,7 @@ impl Components {
         self.exactly_one("Task", |_| true);
         self.exactly_one("Grpc", |field| matches!(field, "method" | "accept"));
         self.exactly_one("Schedule", |field| {
-            matches!(field, "cron" | "every" | "after_finish" | "at" | "manual")
+            matches!(field, "cron" | "every" | "after_finish" | "at" | "after" | "event" | "manual")
         });
         self.exactly_one("Decide", |field| matches!(field, "ids" | "job"));
         self.exactly_one("AddMessage", |field| matches!(field, "body" | "body_base64"));

@@ -1,15 +1,20 @@
 // Schedules of a job file: one map, or a list of maps.
 import { parse, withField } from './document';
 
-export const KINDS = ['cron', 'every', 'after_finish', 'at', 'manual'] as const;
+export const KINDS = ['cron', 'every', 'after_finish', 'at', 'after', 'event', 'manual'] as const;
 export type Kind = (typeof KINDS)[number];
 
-const FIRST: Record<Exclude<Kind, 'manual'>, string> = {
+const FIRST: Record<Exclude<Kind, 'manual'>, unknown> = {
   cron: '0 2 * * *',
   every: '5m',
   after_finish: '10m',
   at: '2030-01-01T08:00:00Z',
+  after: { job: 'load' },
+  event: { name: 'order-paid' },
 };
+
+/** Whether a clock starts the job. */
+export const hasClock = (kind: Kind) => !['after', 'event', 'manual'].includes(kind);
 
 export function kindOf(schedule: Record<string, unknown> | null | undefined): Kind {
   return KINDS.find((kind) => schedule && kind in schedule) ?? 'manual';
@@ -22,11 +27,8 @@ export function withKind(
   zone: string,
 ): Record<string, unknown> {
   if (kind === 'manual') return { manual: true };
-  const kept = Object.fromEntries(
-    Object.entries(schedule).filter(([key]) =>
-      ['jitter', 'start', 'end', 'max_runs', 'calendar'].includes(key),
-    ),
-  );
+  const fitting = hasClock(kind) ? ['jitter', 'start', 'end', 'max_runs', 'calendar'] : ['start', 'end'];
+  const kept = Object.fromEntries(Object.entries(schedule).filter(([key]) => fitting.includes(key)));
   if (kind === 'after_finish') delete kept.calendar;
   return { [kind]: FIRST[kind], ...(kind === 'cron' ? { timezone: zone } : {}), ...kept };
 }

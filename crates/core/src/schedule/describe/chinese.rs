@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::cron::{Days, DaysOfMonth, DaysOfWeek, Outline, Part, Time, Values};
 use super::{Bounds, counts, instant};
 use crate::time::Timestamp;
-use crate::topic::{After, Ends, OnEvent};
+use crate::topic::{After, Ends, Gather, OnEvent, Topic};
 
 pub(super) const MANUAL: &str = "仅在有人启动时运行";
 
@@ -35,7 +35,15 @@ pub(super) fn after(after: &After) -> String {
 
 pub(super) fn event(event: &OnEvent) -> String {
     let key = event.key.as_ref().map_or(String::new(), |key| format!("（键 {key}）"));
-    format!("收到事件 {}{key} 时", event.name)
+    let gather = match event.gather {
+        None => String::new(),
+        Some(Gather::Debounce(quiet)) => format!("，静默 {}后", span(quiet)),
+        Some(Gather::Batch { max, within }) => format!("，最多 {max} 个一批，{}内", span(within)),
+    };
+    match &event.topic {
+        Topic::Queue(queue) => format!("队列 {queue} 有消息时{gather}"),
+        Topic::Event(name) | Topic::Job(name) => format!("收到事件 {name}{key} 时{gather}"),
+    }
 }
 
 pub(super) fn at(at: Timestamp) -> String {

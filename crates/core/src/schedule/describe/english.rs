@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::cron::{Clock, Days, DaysOfMonth, DaysOfWeek, Outline, Part, Time, Values};
 use super::{Bounds, counts, instant};
 use crate::time::Timestamp;
-use crate::topic::{After, Ends, OnEvent};
+use crate::topic::{After, Ends, Gather, OnEvent, Topic};
 
 pub(super) const MANUAL: &str = "only when someone starts it";
 
@@ -48,7 +48,17 @@ pub(super) fn after(after: &After) -> String {
 
 pub(super) fn event(event: &OnEvent) -> String {
     let key = event.key.as_ref().map_or(String::new(), |key| format!(" with key `{key}`"));
-    format!("on event `{}`{key}", event.name)
+    let gather = match event.gather {
+        None => String::new(),
+        Some(Gather::Debounce(quiet)) => format!(", when none has come for {}", span(quiet)),
+        Some(Gather::Batch { max, within }) => {
+            format!(", up to {max} of them together, within {}", span(within))
+        }
+    };
+    match &event.topic {
+        Topic::Queue(queue) => format!("on a message in queue `{queue}`{gather}"),
+        Topic::Event(name) | Topic::Job(name) => format!("on event `{name}`{key}{gather}"),
+    }
 }
 
 pub(super) fn at(at: Timestamp) -> String {

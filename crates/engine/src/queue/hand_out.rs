@@ -1,0 +1,85 @@
+//! Hands the messages of a queue to the jobs that listen to it.
+//!
+//! A message that is handed out is acknowledged in the same commit that writes the notice for its job. So it becomes one
+//! run, whatever fails. Only a few notices of a queue are open at a time: what jobs cannot take yet stays
+//! in the queue.
+
+use punctual_core::limits::EVENT_BYTES_MAX;
+use punctual_core::queue::{Content, Delivered, Ending, IdText, NewMessage, QueueKey, QueueNumber};
+use punctual_core::topic::{Handed, Happening, Topic, TopicKey, Wake, What};
+
+use crate::Shard;
+use crate::event::Context;
+
+/// Messages of one queue that were handed out and not confirmed by their listeners.
+const HANDED_MAX: usize = 100;
+
+impl Shard {
+    /// Whether the messages of a queue start jobs.
+    pub(super) fn has_listeners(&self, of: QueueNumber) -> bool {
+        self.topics.has_queues() && self.topic_of(of).is_some_and(|topic| !self.topics.of(&topic).is_empty())
+    }
+
+    fn topic_of(&self, of: QueueNumber) -> Option<TopicKey> {
+        let QueueKey { namespace, name } = self.queues.get(of)?.record.key.clone();
+        Some(TopicKey { namespace, topic: Topic::Queue(name) })
+    }
+
+    /// Hands out the messages of a queue, if the topic is one.
+    pub(crate) fn hand_out(&mut self, topic: &TopicKey, cx: &mut Context<'_>) {
+        let Topic::Queue(name) = &topic.topic else { return };
+        let key = QueueKey { namespace: topic.namespace.clone(), name: name.clone() };
+        if let Some(number) = self.queues.find(&key) {
+            self.hand_out_of(number, cx);
+        }
+    }
+
+    pub(super) fn hand_out_of(&mut self, of: QueueNumber, cx: &mut Context<'_>) {
+        if !self.has_listeners(of) {
+            return;
+        }
+        let Some(topic) = self.topic_of(of) else { return };
+        let Some(queue) = self.queues.get_mut(of).filter(|queue| !queue.record.pause.output) else { return };
+        queue.taken_at = Some(cx.now);
+        while self.end_notices.handed(&topic) < HANDED_MAX
+            && let Some(Delivered { id, ttl, at_most_once, body, .. }) = self.deliver(of, 1, cx).pop()
+        {
+            // What no run can have as parameters stays with the messages that were taken.
+            if body.len() > EVENT_BYTES_MAX {
+                continue;
+            }
+            let Some(message) = self.queues.message(id.number) else { continue };
+            let (retry, priority) = (message.retry, message.priority);
+            let (delay, max_len, key) = (std::time::Duration::ZERO, None, None);
+            let message = NewMessage { body, delay, retry, ttl, priority, max_len, key };
+            let id_text = IdText::new(id, ttl, at_most_once).as_str().into();
+            let what = What::Message(Box::new(Handed { id: id_text, message }));
+            let happening = Happening { id: id.number, at: cx.now, depth: 0, what };
+            // Each of several jobs gets its share.
+            let listeners = self.topics.of(&topic);
+            let share = usize::try_from(id.number).unwrap_or(0) % listeners.len().max(1);
+            let Some(record) = listeners.get(share).cloned() else { return };
+            let (listener, number) = (record.listener.clone(), record.number);
+            let wake = Wake { topic: topic.clone(), listener, number, happening };
+            self.notify(Content::Wake(Box::new(wake)), cx);
+            cx.pool.counts_mut().messages.acked += 1;
+            self.drop_message(id.number, Ending::Acked, cx.now);
+        }
+    }
+
+    /// Puts a message that no job takes any more back into its queue. Its notice is done with that.
+    pub(crate) fn take_back_message(&mut self, topic: &TopicKey, notice: i64, cx: &mut Context<'_>) {
+        let Some(Content::Wake(wake)) = self.end_notices.get(notice).map(|notice| &notice.content) else {
+            return;
+        };
+        let (What::Message(handed), Topic::Queue(name)) = (&wake.happening.what, &topic.topic) else {
+            return;
+        };
+        let message = handed.message.clone();
+        let key = QueueKey { namespace: topic.namespace.clone(), name: name.clone() };
+        let Some(of) = self.make_queue(&key, cx) else { return };
+        let message = self.new_message(of, message, None, cx);
+        self.welcome(message, cx);
+        drop(self.told(notice, cx));
+    }
+}
