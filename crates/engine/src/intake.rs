@@ -52,7 +52,7 @@ impl Shard {
             }
             Command::CancelCall(ask) => self.cancel_call(&ask, cx),
             Command::Wake(wake) => self.wake(&wake, cx),
-            Command::Listen { topic, listener, key } => self.listen(topic, listener, key, cx),
+            Command::Listen { topic, listener, key } => self.listen(&topic, listener, key, cx),
             Command::StepListens { step, number } => self.step_listens(step, number, cx),
             Command::Unlisten { topic, listener, notice } => self.unlisten(&topic, listener, notice, cx),
             Command::StopListening { topic, step } => self.stop_listening(&topic, step, cx),

@@ -109,7 +109,7 @@ impl Shard {
     /// Adds a listener. If it is one already, it gets a new number, so that a late `Unlisten` does not remove it.
     pub(crate) fn listen(
         &mut self,
-        topic: TopicKey,
+        topic: &TopicKey,
         listener: Listener,
         key: Option<Arc<str>>,
         cx: &mut Context<'_>,
@@ -120,19 +120,19 @@ impl Shard {
         {
             return Ok(Answer::NotListening);
         }
-        self.topics.remove(&topic, |other| other.listener == listener);
+        self.topics.remove(topic, |other| other.listener == listener);
         let (most, what) = match &topic.topic {
             Topic::Job(_) => (LINKS_MAX, "schedule.after.job"),
             Topic::Event(_) => (LISTENERS_MAX, "schedule.event.name"),
             Topic::Queue(_) => (QUEUE_LISTENERS_MAX, "schedule.event.queue"),
         };
-        if self.topics.of(&topic).len() >= most {
+        if self.topics.of(topic).len() >= most {
             let message = format!("at most {most} jobs and steps may listen to {}", topic.topic);
             return Err(Invalid::new(what, message).into());
         }
         let number = self.ids.next(cx.now);
         self.topics.add(ListenerRecord { number, topic: topic.clone(), listener, key });
-        self.hand_out(&topic, cx);
+        self.hand_out(topic, cx);
         Ok(Answer::Listening(number))
     }
 

@@ -9,7 +9,6 @@ use crate::Timestamp;
 use crate::ids::RunId;
 use crate::invalid::Invalid;
 use crate::limits::MAP_ITEMS_MAX;
-use crate::name::Name;
 use crate::task::{Params, render_json};
 use crate::template::{Condition, Error, Expression, Scope, Steps, Template, Value, Values};
 
@@ -184,17 +183,14 @@ impl Workflow {
         })
     }
 
-    /// The event that a step waits for, and its key. `None` means that it does not wait for an event.
-    pub fn awaited_event(
-        &self,
-        step: usize,
-        values: &Values,
-    ) -> Result<Option<(&Name, Option<Arc<str>>)>, Invalid> {
-        let Some(Work::Wait(Wait::Event(event))) = self.step(step).map(|step| &step.work) else {
-            return Ok(None);
+    /// The key of the event that a step waits for. `None` means that any event will do, or that it waits for none.
+    pub fn event_key(&self, step: usize, values: &Values) -> Result<Option<Arc<str>>, Invalid> {
+        let key = match self.step(step).map(|step| &step.work) {
+            Some(Work::Wait(Wait::Event(event))) => event.key.as_ref(),
+            _ => None,
         };
-        let key = event.key.as_ref().map(|key| self.rendered(step, "wait.event.key", key, values));
-        Ok(Some((&event.name, key.transpose()?.map(Arc::from))))
+        let key = key.map(|key| self.rendered(step, "wait.event.key", key, values));
+        Ok(key.transpose()?.map(Arc::from))
     }
 
     fn rendered(&self, step: usize, of: &str, text: &str, values: &Values) -> Result<String, Invalid> {

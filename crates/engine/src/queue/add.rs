@@ -60,11 +60,12 @@ impl Shard {
                 return Err(QueueRefusal::Paused);
             }
         }
-        let message = self.new_message(of, new.clone(), sender, cx);
+        let kept = new.ttl;
+        let message = self.new_message(of, new, sender, cx);
         let id = message.id;
         let notice = notice(&message, true);
         if let Some(text) = claim {
-            self.give_key(Key { text, kept: new.ttl }, Holder::Message(id.number), cx.now);
+            self.give_key(Key { text, kept }, Holder::Message(id.number), cx.now);
         }
         self.welcome(message, cx);
         Ok(notice)

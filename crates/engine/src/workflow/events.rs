@@ -74,7 +74,7 @@ impl Shard {
         self.awaited_name(key).filter(|_| row.state == State::Active).map(|_| Arc::clone(row))
     }
 
-    fn awaited_name(&self, key: StepKey) -> Option<&Name> {
+    pub(super) fn awaited_name(&self, key: StepKey) -> Option<&Name> {
         let step = self.runs.get(&key.run)?.definition.workflow()?.step(index(key.step))?;
         if let Work::Wait(Wait::Event(event)) = &step.work { Some(&event.name) } else { None }
     }

@@ -75,12 +75,12 @@ impl Shard {
         let live = self.runs.get(&key.run);
         let Some(workflow) = live.and_then(|live| live.definition.workflow()) else { return };
         let until = workflow.wait_until(index(key.step), &values, cx.now);
-        let event = workflow.awaited_event(index(key.step), &values);
-        let (until, event) = match until.and_then(|until| Ok((until, event?))) {
+        let wanted = workflow.event_key(index(key.step), &values);
+        let (until, wanted) = match until.and_then(|until| Ok((until, wanted?))) {
             Ok(wait) => wait,
             Err(error) => return self.break_step(key, &self.explain(key, &error), cx),
         };
-        if let (Some((name, wanted)), Some(live)) = (event, live) {
+        if let (Some(name), Some(live)) = (self.awaited_name(key), live) {
             let topic = TopicKey { namespace: live.run.namespace.clone(), topic: Topic::Event(name.clone()) };
             let record = StepRecord { until, ..StepRecord::active(key, cx.now) };
             return self.start_event_wait(record, topic, wanted, cx);

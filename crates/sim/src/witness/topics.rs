@@ -80,7 +80,7 @@ impl Topics {
                     self.has_its_events(run, seen)?;
                 }
                 Change::Insert(Row::Step(step)) | Change::Update(Row::Step(step)) => {
-                    self.woken(step, seen)?
+                    self.woken(step, seen)?;
                 }
                 _ => {}
             }
