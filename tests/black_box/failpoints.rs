@@ -7,3 +7,4 @@ mod lives;
 mod walk;
 mod first_start;
 mod standby;
+mod successors;

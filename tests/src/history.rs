@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use punctual_core::Timestamp;
 use punctual_verify::{History, Options};
 use serde_json::Value;
 
@@ -26,6 +27,14 @@ impl Export {
     #[track_caller]
     pub fn if_given(node: &Node) -> Option<Export> {
         let answer = node.api().get("/api/v1/export/history").expect("the node answers");
+        (answer.status != 503).then(|| Export::read(answer))
+    }
+
+    /// The same from a moment on.
+    #[track_caller]
+    pub fn since(node: &Node, from: Timestamp) -> Option<Export> {
+        let answer =
+            node.api().get(&format!("/api/v1/export/history?from={from}")).expect("the node answers");
         (answer.status != 503).then(|| Export::read(answer))
     }
 
@@ -58,6 +67,17 @@ impl Export {
     /// Every run that a schedule made.
     pub fn all_fires(&self) -> impl Iterator<Item = &Value> {
         self.of_type("run").filter(|run| is_fire(run))
+    }
+
+    /// How many runs each step has, by the run of its workflow and by its name.
+    pub fn runs_of_steps(&self) -> BTreeMap<(&str, &str), usize> {
+        let mut counts = BTreeMap::new();
+        for run in self.of_type("run") {
+            if let (Some(parent), Some(step)) = (run["parent"].as_str(), run["step"].as_str()) {
+                *counts.entry((parent, step)).or_default() += 1;
+            }
+        }
+        counts
     }
 
     pub fn all_events(&self) -> impl Iterator<Item = &Value> {
