@@ -1,11 +1,12 @@
 //! Workflows in a real process (R78 to R81; P15).
 
 use std::fs;
+use std::process::Command;
 
 use punctual_tests::api::RUNS;
 use punctual_tests::history::has_ended;
 use punctual_tests::wait::{self, SOON};
-use punctual_tests::{Export, Node, Scene};
+use punctual_tests::{Cli, Export, Node, Scene, binary};
 use punctual_verify::Options;
 use serde_json::{Value, json};
 
@@ -286,4 +287,17 @@ fn the_examples_of_workflows_do_what_they_say() {
     let shown = node.cli(["run", "show", &release]).ok();
     assert!(shown.contains("approved; by hand: looks good") && shown.contains("apologise"), "{shown}");
     verify(&scene, &node);
+}
+
+#[test]
+fn a_benchmark_of_workflows_measures_every_shape() {
+    let scene = Scene::new();
+    let mut command = Command::new(binary::path());
+    command.args(["bench", "workflow", "--chain", "20", "--fan", "30", "--map", "40", "--repeat", "1"]);
+    let found = Cli::run(command.args(["-o", "json", "--data"]).arg(scene.path("bench"))).json();
+    let fields =
+        ["step_p50_ms", "step_p99_ms", "chain_seconds", "fan_seconds", "map_seconds", "runs_seconds"];
+    for field in fields.iter().chain(&["fan_ratio", "parent_bytes_written", "validate_ms", "graph_ms"]) {
+        assert!(found[field].as_f64() > Some(0.0), "{field} of {found:#}");
+    }
 }

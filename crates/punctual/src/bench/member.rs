@@ -6,6 +6,7 @@ use std::time::Duration;
 use punctual_node::Handle;
 use punctual_node::driver::LoadLimit;
 use punctual_store::Opened;
+use punctual_worker::function::Functions;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -33,6 +34,16 @@ pub(super) struct Member {
 impl Member {
     /// Starts a node on a store. `None` means its own store in the folder.
     pub(super) async fn start(store: Option<&str>, folder: &Folder, slots: usize) -> anyhow::Result<Member> {
+        Member::start_with(store, folder, slots, Functions::default()).await
+    }
+
+    /// The same with functions in its worker.
+    pub(super) async fn start_with(
+        store: Option<&str>,
+        folder: &Folder,
+        slots: usize,
+        functions: Functions,
+    ) -> anyhow::Result<Member> {
         let url = Store { url: store.map(str::to_owned), ..Store::default() };
         let data = folder.path().to_owned();
         let overrides =
@@ -53,7 +64,10 @@ impl Member {
                 load_limit: LoadLimit::default(),
             }
         });
-        let parts = Parts { joining, ..Parts::new(&address, session, store, &settings) };
+        let mut parts = Parts { joining, ..Parts::new(&address, session, store, &settings) };
+        if let Some(worker) = &mut parts.worker {
+            worker.functions = functions;
+        }
         let running = wiring::start(&settings, parts).await?;
         running.announce(endpoint);
         let (stop, stopped) = oneshot::channel::<()>();

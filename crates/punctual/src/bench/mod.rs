@@ -18,6 +18,7 @@ mod herd;
 mod server;
 mod jobs;
 mod progress;
+mod workflow;
 
 use clap::Subcommand;
 use serde::Serialize;
@@ -52,6 +53,11 @@ pub(crate) enum Verb {
     /// Progress reports of running attempts: the processor time and commits that they cost, and how soon they are seen
     #[command(after_help = "Examples:\n  punctual bench progress --attempts 100 --rate 1000 -o json")]
     Progress(progress::Progress),
+    /// Workflows of no-op steps: how soon a step follows another, and a chain, a fan-out and a map beside plain runs
+    #[command(
+        after_help = "Examples:\n  punctual bench workflow --chain 1000 --fan 5000 --map 10000 -o json\n  punctual bench workflow --store postgres://punctual@localhost/bench"
+    )]
+    Workflow(workflow::Workflow),
 }
 
 impl Verb {
@@ -65,6 +71,7 @@ impl Verb {
             Verb::Herd(bench) => show(output, &bench.run().await.map_err(failed)?),
             Verb::Jobs(bench) => show(output, &bench.run().await.map_err(failed)?),
             Verb::Progress(bench) => show(output, &bench.run().await.map_err(failed)?),
+            Verb::Workflow(bench) => show(output, &bench.run().await.map_err(failed)?),
         }
     }
 }
