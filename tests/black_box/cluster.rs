@@ -16,4 +16,5 @@ mod locks;
 mod tls;
 mod mix;
 mod queues;
+mod workflows;
 mod traces;

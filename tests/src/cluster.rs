@@ -59,6 +59,16 @@ impl Kept {
         format!("{url}?shards={SHARDS}&durability=full")
     }
 
+    /// What a statement on a store of `address` prints. `{}` stands for the schema of the tables.
+    pub fn sql(self, store: &str, statement: &str) -> String {
+        let (_, after) = store.rsplit_once('/').expect("an address names a database");
+        let (database, _) = after.split_once('?').expect("an address of a test has parameters");
+        match self {
+            Kept::Postgres => postgres::Server::shared().sql(database, &statement.replace("{}", "punctual.")),
+            Kept::MariaDb => mariadb::Server::shared().sql(database, &statement.replace("{}", "")),
+        }
+    }
+
     /// What is spoken to it.
     pub fn language(self) -> Language {
         match self {
