@@ -392,7 +392,7 @@ pub enum Refusal {
     OutdatedToken(RunId),
     #[error("{0}")]
     Invalid(#[from] job::Invalid),
-    #[error("job `{0}` is paused")]
+    #[error("job `{0}` is paused: resume it, and what waits for it goes on")]
     JobPaused(Name),
     #[error("this node holds as many live runs as it may: try again when some have finished")]
     TooManyRuns,

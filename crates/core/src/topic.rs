@@ -279,16 +279,21 @@ impl Gather {
             Gather::Batch { within, .. } => ("event.batch.within", within),
         };
         if span.is_zero() || span > GATHER_MAX {
-            return Err(schedule::Error::Gather { field, message: "longer than nothing, and at most a day" });
+            let message = "longer than nothing, and at most a day".to_owned();
+            return Err(schedule::Error::Gather { field, message });
         }
         if let Gather::Batch { max, .. } = self
             && !(1..=BATCH_EVENTS_MAX).contains(&max)
         {
-            return Err(schedule::Error::Gather { field: "event.batch.max", message: "1 to 1,000" });
+            let message = format!("1 to {BATCH_EVENTS_MAX}");
+            return Err(schedule::Error::Gather { field: "event.batch.max", message });
         }
         Ok(())
     }
 }
+
+/// What the field `events` itself adds to the parameters of a run, generously.
+const EVENTS_FIELD_BYTES: usize = 64;
 
 /// The events that a run has gathered before it starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -307,7 +312,8 @@ impl Gathered {
     /// Whether an event of so many bytes fits into the parameters of the run.
     pub fn has_room_for(&self, bytes: usize, of_job: &Params) -> bool {
         let gathered: usize = self.events.iter().map(|event| event.len() + 1).sum();
-        matches!(self.by, Gather::Debounce(_)) || gathered + bytes + of_job.0.len() + 64 <= PARAMS_BYTES_MAX
+        matches!(self.by, Gather::Debounce(_))
+            || gathered + bytes + of_job.0.len() + EVENTS_FIELD_BYTES <= PARAMS_BYTES_MAX
     }
 
     /// Adds an event. Returns how long the run gathers from now on; `None` means as long as before.
@@ -321,19 +327,12 @@ impl Gathered {
 
     /// The parameters of the run: with `batch` the events as a list, with `debounce` those of a run of the last event.
     pub fn params(&self, of_job: &Params) -> Result<Params, Invalid> {
-        let mut events: Vec<serde_json::Value> =
-            self.events.iter().filter_map(|event| serde_json::from_str(event).ok()).collect();
-        match (self.by, events.pop()) {
-            (Gather::Debounce(_), Some(mut event)) => {
-                let own = event.as_object_mut().and_then(|event| event.remove("params")).unwrap_or_default();
-                let own = if own.is_null() { serde_json::json!({}) } else { own };
-                let event = serde_json::json!({ "event": event });
-                of_job.merged(&Params(own.to_string().into()))?.merged(&Params(event.to_string().into()))
-            }
-            (_, last) => {
-                events.extend(last);
-                let events = serde_json::json!({ "events": events });
-                of_job.merged(&Params(events.to_string().into()))
+        let mut events = self.events.iter().filter_map(|event| serde_json::from_str(event).ok());
+        match self.by {
+            Gather::Debounce(_) => params_with(events.next().unwrap_or_default(), of_job),
+            Gather::Batch { .. } => {
+                let events: Vec<serde_json::Value> = events.collect();
+                of_job.merged(&Params(serde_json::json!({ "events": events }).to_string().into()))
             }
         }
     }
@@ -361,22 +360,22 @@ impl OnEvent {
     }
 }
 
+/// The parameters of a run that an event starts: those of the job, those of the event on top, and the rest of the event
+/// as `event`.
+fn params_with(mut event: serde_json::Value, of_job: &Params) -> Result<Params, Invalid> {
+    let own = event.as_object_mut().and_then(|event| event.remove("params"));
+    let own = own.unwrap_or_else(|| serde_json::json!({}));
+    let event = serde_json::json!({ "event": event });
+    of_job.merged(&Params(own.to_string().into()))?.merged(&Params(event.to_string().into()))
+}
+
 impl Wake {
     /// The run's own parameters: those of the job, with what happened on top.
     pub fn params(&self, of_job: &Params) -> Result<Params, Invalid> {
         match &self.happening.what {
             What::Ended(upstream) => of_job.merged(&upstream.params()),
-            What::Event(event) => of_job.merged(&event.params)?.merged(&self.about_event()),
-            What::Message(handed) => of_job.merged(&handed.params())?.merged(&self.about_event()),
+            What::Event(_) | What::Message(_) => params_with(self.event(), of_job),
         }
-    }
-
-    fn about_event(&self) -> Params {
-        let mut event = self.event();
-        if let Some(event) = event.as_object_mut() {
-            event.remove("params");
-        }
-        Params(serde_json::json!({ "event": event }).to_string().into())
     }
 
     /// The event or the message as expressions see it.

@@ -144,7 +144,7 @@ impl Shard {
         cx: &mut Context<'_>,
     ) -> Reply {
         self.topics.remove(topic, |listener| listener.number == number);
-        self.take_back_message(topic, notice, cx);
+        self.take_back_message(topic, notice, cx)?;
         Ok(Answer::Noted)
     }
 

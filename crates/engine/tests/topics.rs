@@ -118,11 +118,7 @@ fn a_crash_at_any_moment_loses_no_start() {
         let mut rig = rig();
         let crash_at = |rig: &mut Rig, moment: u32| {
             if moment == crash {
-                rig.effects.clear();
-                rig.reload();
-                rig.join(8);
-                // A page of timers brings the notices after a load.
-                rig.advance("1s");
+                rig.crash(8);
             }
         };
         rig.put("load", manual());
@@ -424,9 +420,7 @@ fn messages_wait_while_the_job_is_paused_and_a_crash_loses_none() {
         "it is tried again later"
     );
     assert_eq!((rig.runs("settle").len(), queued(&mut rig)), (0, 150), "a hundred are on the way");
-    rig.reload();
-    rig.join(8);
-    rig.advance("1s");
+    rig.crash(8);
     rig.ask(resume("settle")).expect("it is there");
     for _ in 0..10 {
         rig.run_requests();
@@ -445,4 +439,16 @@ fn a_message_goes_back_to_its_queue_when_the_job_is_gone() {
     assert_eq!(queued(&mut rig), 1);
     order(&mut rig, "eight");
     assert_eq!(queued(&mut rig), 2, "nothing listens any more");
+}
+
+#[test]
+fn a_message_that_is_too_long_for_a_run_stays_in_the_queue() {
+    let mut rig = rig();
+    rig.apply_job("settle", bound());
+    order(&mut rig, &"x".repeat(300 * 1024));
+    order(&mut rig, "eight");
+    rig.run_requests();
+    rig.only_run("settle");
+    let Said::Stat(Some(stat)) = rig.said(Ask::Stat { queue: orders() }) else { panic!("the queue is gone") };
+    assert_eq!((stat.len, stat.messages), (0, 1), "it is taken, and not acknowledged");
 }

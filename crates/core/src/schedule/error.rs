@@ -42,5 +42,5 @@ pub enum Error {
     #[error("{0}")]
     EventCondition(String),
     #[error("{message}")]
-    Gather { field: &'static str, message: &'static str },
+    Gather { field: &'static str, message: String },
 }

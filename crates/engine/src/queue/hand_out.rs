@@ -1,9 +1,12 @@
 //! Hands the messages of a queue to the jobs that listen to it.
 //!
 //! A message that is handed out is acknowledged in the same commit that writes the notice for its job. So it becomes one
-//! run, whatever fails. Only a few notices of a queue are open at a time: what jobs cannot take yet stays
-//! in the queue.
+//! run, whatever fails. Only a few notices of a queue are open at a time: what jobs cannot take yet stays in the queue.
 
+use std::time::Duration;
+
+use punctual_core::command::Refusal;
+use punctual_core::job::Invalid;
 use punctual_core::limits::EVENT_BYTES_MAX;
 use punctual_core::queue::{Content, Delivered, Ending, IdText, NewMessage, QueueKey, QueueNumber};
 use punctual_core::topic::{Handed, Happening, Topic, TopicKey, Wake, What};
@@ -17,12 +20,15 @@ const HANDED_MAX: usize = 100;
 impl Shard {
     /// Whether the messages of a queue start jobs.
     pub(super) fn has_listeners(&self, of: QueueNumber) -> bool {
-        self.topics.has_queues() && self.topic_of(of).is_some_and(|topic| !self.topics.of(&topic).is_empty())
+        self.listened_topic(of).is_some()
     }
 
-    fn topic_of(&self, of: QueueNumber) -> Option<TopicKey> {
-        let QueueKey { namespace, name } = self.queues.get(of)?.record.key.clone();
-        Some(TopicKey { namespace, topic: Topic::Queue(name) })
+    /// The queue as a topic. `None` means that nothing listens to it.
+    fn listened_topic(&self, of: QueueNumber) -> Option<TopicKey> {
+        let queue = self.queues.get(of).filter(|_| self.topics.has_queues())?;
+        let QueueKey { namespace, name } = queue.record.key.clone();
+        let topic = TopicKey { namespace, topic: Topic::Queue(name) };
+        (!self.topics.of(&topic).is_empty()).then_some(topic)
     }
 
     /// Hands out the messages of a queue, if the topic is one.
@@ -35,10 +41,7 @@ impl Shard {
     }
 
     pub(super) fn hand_out_of(&mut self, of: QueueNumber, cx: &mut Context<'_>) {
-        if !self.has_listeners(of) {
-            return;
-        }
-        let Some(topic) = self.topic_of(of) else { return };
+        let Some(topic) = self.listened_topic(of) else { return };
         let Some(queue) = self.queues.get_mut(of).filter(|queue| !queue.record.pause.output) else { return };
         queue.taken_at = Some(cx.now);
         while self.end_notices.handed(&topic) < HANDED_MAX
@@ -50,7 +53,7 @@ impl Shard {
             }
             let Some(message) = self.queues.message(id.number) else { continue };
             let (retry, priority) = (message.retry, message.priority);
-            let (delay, max_len, key) = (std::time::Duration::ZERO, None, None);
+            let (delay, max_len, key) = (Duration::ZERO, None, None);
             let message = NewMessage { body, delay, retry, ttl, priority, max_len, key };
             let id_text = IdText::new(id, ttl, at_most_once).as_str().into();
             let what = What::Message(Box::new(Handed { id: id_text, message }));
@@ -67,19 +70,28 @@ impl Shard {
         }
     }
 
-    /// Puts a message that no job takes any more back into its queue. Its notice is done with that.
-    pub(crate) fn take_back_message(&mut self, topic: &TopicKey, notice: i64, cx: &mut Context<'_>) {
+    /// Puts a message that no job takes any more back into its queue. Its notice is done with that. Refused if there is no
+    /// room for the queue: the notice stays, and the message with it.
+    pub(crate) fn take_back_message(
+        &mut self,
+        topic: &TopicKey,
+        notice: i64,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Refusal> {
         let Some(Content::Wake(wake)) = self.end_notices.get(notice).map(|notice| &notice.content) else {
-            return;
+            return Ok(());
         };
         let (What::Message(handed), Topic::Queue(name)) = (&wake.happening.what, &topic.topic) else {
-            return;
+            return Ok(());
         };
         let message = handed.message.clone();
         let key = QueueKey { namespace: topic.namespace.clone(), name: name.clone() };
-        let Some(of) = self.make_queue(&key, cx) else { return };
+        let Some(of) = self.make_queue(&key, cx) else {
+            return Err(Invalid::new("queue", "there are too many queues; delete unused ones").into());
+        };
         let message = self.new_message(of, message, None, cx);
         self.welcome(message, cx);
         drop(self.told(notice, cx));
+        Ok(())
     }
 }

@@ -29,6 +29,15 @@ impl Rig {
         }
     }
 
+    /// The node dies before it carries out its requests, and another takes over with a worker of so many slots.
+    pub(crate) fn crash(&mut self, slots: usize) {
+        self.effects.clear();
+        self.reload();
+        self.join(slots);
+        // A page of timers brings the notices after a load.
+        self.advance("1s");
+    }
+
     pub(crate) fn run_request(&mut self, request: CrossShardRequest) {
         let mut exchange = Exchange::new(request);
         let mut next = exchange.begin(self.now);

@@ -82,11 +82,7 @@ fn a_crash_at_any_moment_loses_no_wait_and_no_event() {
         let mut rig = rig();
         let crash_at = |rig: &mut Rig, moment: u32| {
             if moment == crash {
-                rig.effects.clear();
-                rig.reload();
-                rig.join(4);
-                // A page of timers brings the notices after a load.
-                rig.advance("1s");
+                rig.crash(4);
             }
         };
         let run = rig.start_workflow(waiting());

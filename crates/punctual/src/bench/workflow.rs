@@ -27,7 +27,7 @@ use super::load::{ended, through};
 use super::member::{Member, settle};
 use super::statistics::{median, percentile};
 
-/// A function that does nothing, and one that returns the items of the map.
+/// Two functions: one does nothing, the other returns the items of the map.
 const STEP: &str = "step";
 const LIST: &str = "list";
 const JOB: &str = "bench";

@@ -401,7 +401,7 @@ impl Story {
     }
 }
 
-/// A step and one that needs it.
+/// Two steps, of which the second needs the first.
 fn two_steps() -> Workflow {
     let [a, b] = ["a", "b"].map(|name| name.parse().expect("a good name"));
     let second = Step { needs: vec![Name::clone(&a)], ..Step::of(b, Work::Task(Task::Noop)) };

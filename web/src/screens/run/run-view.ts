@@ -20,7 +20,7 @@ export function actionsOf(
   flow: Pick<Graph, 'paused'> | null = null,
 ): RunAction[] {
   if (isEnded(run)) {
-    // A run that was skipped has no steps, and one that succeeded no failed ones.
+    // A skipped run has no steps. A run that succeeded has no failed steps.
     const hasFailed = flow && run.state !== 'succeeded' && run.state !== 'skipped';
     return hasFailed ? ['replay', 'retry', 'retryFailed'] : ['replay', 'retry'];
   }
