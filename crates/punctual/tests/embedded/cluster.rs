@@ -15,8 +15,9 @@ const CALM: Duration = Duration::from_secs(10);
 #[tokio::test(flavor = "multi_thread")]
 async fn two_instances_share_the_work_and_every_fire_happens_once() {
     let (store, book) = (shared_store(), Book::default());
-    let a = instance(&store, "a", &book).job(tick()).start().await.unwrap();
-    let b = instance(&store, "b", &book).job(tick()).start().await.unwrap();
+    let calm = |name| instance(&store, name, &book).shard_lease(CALM).attempt_lease(CALM).job(tick());
+    let a = calm("a").start().await.unwrap();
+    let b = calm("b").start().await.unwrap();
     // What one of them leads and the other is asked for goes by mail: with this many keys there is some of both.
     for number in 0..24 {
         let submit =

@@ -152,31 +152,30 @@ impl Supervisor<'_> {
     async fn end(&mut self, stop: Stop) -> program::End {
         self.program.ask_to_end();
         let asked = format!("asked to end: {stop}");
-        let begun = Instant::now();
         let killing = kill_in_time(&mut self.program, &mut self.stop, stop, self.grace);
-        let ((end, is_late), ()) = tokio::join!(killing, self.transcript.note(&asked));
-        if is_late && stop != Stop::Unheard {
-            let waited = begun.elapsed().as_secs_f32();
-            self.transcript.note(&format!("still there after {waited:.1} s: killed")).await;
+        let ((end, waited), ()) = tokio::join!(killing, self.transcript.note(&asked));
+        if let Some(waited) = waited.filter(|_| stop != Stop::Unheard) {
+            self.transcript.note(&format!("still there after {:.1} s: killed", waited.as_secs_f32())).await;
         }
         end
     }
 }
 
-/// Kills what is left after the grace period. True means something was left.
+/// Kills what is left after the grace period. Returns how long it waited if something was left.
 async fn kill_in_time(
     program: &mut Program,
     stop: &mut watch::Receiver<Option<Stop>>,
     why: Stop,
     grace: Duration,
-) -> (program::End, bool) {
-    let is_late = tokio::select! {
+) -> (program::End, Option<Duration>) {
+    let begun = Instant::now();
+    let waited = tokio::select! {
         biased;
-        () = program.gone() => false,
-        () = grace_is_over(stop, why, grace) => true,
+        () = program.gone() => None,
+        () = grace_is_over(stop, why, grace) => Some(begun.elapsed()),
     };
     // A shutdown looks for the daemons of all attempts at once, later.
-    (program.kill(why != Stop::Shutdown).await, is_late)
+    (program.kill(why != Stop::Shutdown).await, waited)
 }
 
 impl Exit {

