@@ -81,6 +81,8 @@ pub enum Fault {
     StepIsNotWoken,
     /// A step that has ended without its event goes on listening.
     StepGoesOnListening,
+    /// A step starts although its workflow is paused.
+    PauseIsIgnored,
     /// A retry executes a step again that it reuses.
     ReusedStepIsExecuted,
     /// A retry reuses a step although a step that it needs is executed again.

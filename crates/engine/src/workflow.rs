@@ -68,6 +68,7 @@ impl Shard {
     fn is_held_by_hand(&self, run: RunId) -> bool {
         let live = self.runs.get(&run);
         live.is_some_and(|live| live.run.paused.is_some() && live.run.cancelling().is_none())
+            && !is_planted(Fault::PauseIsIgnored)
     }
 
     /// The rest of a fan-out starts with the next batch.

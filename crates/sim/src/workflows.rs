@@ -37,10 +37,12 @@ fn of_steps(dice: &mut Dice, steps: u64, finally: u64, may_nest: bool) -> Workfl
 /// What a person decides on a step of some workflow.
 pub(crate) fn act(dice: &mut Dice) -> StepsAct {
     let step = name(dice.below(8));
-    match dice.below(5) {
+    match dice.below(9) {
         0 | 1 => StepsAct::Approve(step),
         2 => StepsAct::Reject(step),
         3 => StepsAct::Skip(step),
+        4..=6 => StepsAct::Pause,
+        7 => StepsAct::Resume,
         _ => StepsAct::Cancel(step),
     }
 }
@@ -74,7 +76,7 @@ fn step(dice: &mut Dice, at: u64, may_nest: bool) -> Step {
         5 => step.when = Some("params.nothing".to_owned()),
         6 if !needs.is_empty() => step.when = Some(format!("steps.s{}.failed == 0", needs[0])),
         13 => {
-            let event = EventWait { name: workload::event_name(dice), key: None, within: Some(span * 2) };
+            let event = EventWait { name: workload::event_name(dice), key: None, within: Some(span * 6) };
             step.work = Work::Wait(Wait::Event(Box::new(event)));
         }
         7..=9 => {

@@ -42,6 +42,8 @@ pub(crate) struct Known<'a> {
     pub(crate) runs: &'a [RunId],
     /// Workflows that have ended.
     pub(crate) workflows: &'a [RunId],
+    /// Workflows that have not ended.
+    pub(crate) running: &'a [RunId],
     pub(crate) now: Timestamp,
 }
 
@@ -68,7 +70,7 @@ impl People {
         let namespace = Namespace::default();
         let run = dice.pick(known.runs).copied().unwrap_or(RunId(1));
         let params = Some(Params(Arc::from(tag(ticket))));
-        match dice.below(25) {
+        match dice.below(26) {
             0..=3 => self.put(ticket, known.now, dice),
             4 if self.weather.edits => Command::PauseJob { namespace, name: self.name(dice) },
             6 if self.weather.edits && dice.one_in(2) => self.replan(dice),
@@ -111,9 +113,10 @@ impl People {
             }
             21..=23 => {
                 let (act, by) = (workflows::act(dice), Some("ops".into()));
+                let run = dice.pick(known.running).copied().filter(|_| dice.one_in(2)).unwrap_or(run);
                 Command::ActOnSteps(ActOnSteps { namespace, run, act, by, comment: tag(ticket).into() })
             }
-            24 if dice.one_in(2) => {
+            24 | 25 if !dice.one_in(3) => {
                 let key = key(dice).map(|key| key.text);
                 let event = NewEvent { key, params: Params(Arc::from(tag(ticket))) };
                 Command::SendEvent { namespace, name: event_name(dice), event }

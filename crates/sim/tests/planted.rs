@@ -210,6 +210,11 @@ fn a_step_that_starts_against_its_rule_is_found() {
 }
 
 #[test]
+fn a_step_that_starts_in_a_paused_workflow_is_found() {
+    check(Fault::PauseIsIgnored, "was decided while its workflow was paused");
+}
+
+#[test]
 fn a_retry_that_executes_a_reused_step_is_found() {
     check(Fault::ReusedStepIsExecuted, "steps: retry");
 }

@@ -109,6 +109,14 @@ impl Witness {
         self.steps.newest_over(count)
     }
 
+    pub(crate) fn running_workflows(&self, count: usize) -> Vec<RunId> {
+        self.steps.newest_running(count)
+    }
+
+    pub(crate) fn paused_workflows(&self) -> Vec<RunId> {
+        self.runs.live().filter(|run| run.paused_by().is_some()).map(|run| run.id).collect()
+    }
+
     /// All batches of a transaction were committed.
     pub(crate) fn settled(&self) -> Verdict {
         self.jobs.overlap(&self.runs)?;

@@ -47,10 +47,12 @@ seen! {
     outages,
     /// Ends of runs that statistics must have counted.
     counted_ends,
-    /// Workflows that have ended, steps that were decided, and runs of steps.
+    /// Workflows that have ended, steps that were decided, steps that were reused, times a workflow was paused, and runs
+    /// of steps.
     workflows,
     steps_decided,
     steps_reused,
+    workflows_paused,
     step_runs,
     /// Requests between shards that were carried out.
     exchanges,

@@ -1,8 +1,8 @@
 //! Workflows: a plain model of the graph, checked with every commit.
 //!
 //! A step is decided once, after all that it needs has ended, and by its rule. It has one run, or one for each item. Its
-//! end is written with the end of its run. The end of the workflow follows from its steps. A retry reuses exactly the
-//! steps that need not be executed again.
+//! end is written with the end of its run. None is decided while the workflow is paused. The end of the workflow follows
+//! from its steps. A retry reuses exactly the steps that need not be executed again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,12 +34,20 @@ struct Workflow {
     definition: Arc<Definition>,
     graph: Graph,
     rows: BTreeMap<(u32, Option<u32>), Arc<StepRecord>>,
+    is_paused: bool,
 }
 
 impl Steps {
     /// The newest workflows that have ended.
     pub(super) fn newest_over(&self, count: usize) -> Vec<RunId> {
         self.over.keys().rev().take(count).copied().collect()
+    }
+
+    /// The newest workflows that have not ended.
+    pub(super) fn newest_running(&self, count: usize) -> Vec<RunId> {
+        let mut runs: Vec<RunId> = self.workflows.keys().copied().collect();
+        runs.sort_unstable();
+        runs.split_off(runs.len().saturating_sub(count))
     }
 
     pub(super) fn landed(
@@ -57,6 +65,7 @@ impl Steps {
             match change {
                 Change::Insert(Row::Step(step)) => written.push((step, true)),
                 Change::Update(Row::Step(step)) => written.push((step, false)),
+                Change::Update(Row::Run(run)) => self.paused(run, seen),
                 _ => {}
             }
         }
@@ -97,7 +106,7 @@ impl Steps {
         let Some(of_origin) = jobs.definition_of(run) else { return Ok(()) };
         let definition = match (&run.step, run.job()) {
             (Some(of), Some(_)) => {
-                of_origin.of_step(&of.path).ok_or("steps: a run of a step that is not defined")?
+                of_origin.of_step(of).ok_or("steps: a run of a step that is not defined")?
             }
             _ => of_origin.clone(),
         };
@@ -106,9 +115,18 @@ impl Steps {
         else {
             return Ok(());
         };
-        let workflow = Workflow { definition: Arc::new(definition), graph, rows: BTreeMap::new() };
+        let workflow =
+            Workflow { definition: Arc::new(definition), graph, rows: BTreeMap::new(), is_paused: false };
         self.workflows.insert(run.id, workflow);
         Ok(())
+    }
+
+    fn paused(&mut self, run: &Run, seen: &mut Seen) {
+        if let Some(workflow) = self.workflows.get_mut(&run.id) {
+            let is_paused = run.paused.is_some();
+            seen.workflows_paused += u64::from(is_paused && !workflow.is_paused);
+            workflow.is_paused = is_paused;
+        }
     }
 
     fn write(&mut self, step: &Arc<StepRecord>, is_new: bool) -> Verdict {
@@ -130,12 +148,16 @@ impl Steps {
     /// Checks why a step was decided.
     fn decided(&self, step: &StepRecord, runs: &Runs, seen: &mut Seen) -> Verdict {
         let (key, workflow) = (step.key, &self.workflows[&step.key.run]);
+        let refuse = |what: &str| Err(format!("steps: {} {what}", place(key)));
+        let is_stopping = runs.get(key.run).is_some_and(|run| is_stopped(run));
+        let pause = runs.get(key.run).and_then(|run| run.paused.as_deref());
+        if pause.is_some_and(|pause| step.decided_at > pause.at) && !is_stopping && step.by_hand.is_none() {
+            return refuse("was decided while its workflow was paused");
+        }
         if key.item.is_some() {
             return Ok(());
         }
         seen.steps_decided += 1;
-        let refuse = |what: &str| Err(format!("steps: {} {what}", place(key)));
-        let is_stopping = runs.get(key.run).is_some_and(|run| is_stopped(run));
         let index = key.step as usize;
         let is_finally = workflow.graph.is_finally(index);
         if step.reason == Some(StepReason::Skipped(Skip::Stopped)) {

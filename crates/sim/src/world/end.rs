@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_core::command::Command;
+use punctual_core::command::{ActOnSteps, Command, StepsAct};
 use punctual_core::hash;
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::name::Namespace;
@@ -57,8 +57,13 @@ impl World {
         })
     }
 
-    /// Pauses all jobs, so that every run can end.
+    /// Pauses all jobs and resumes all workflows, so that every run can end.
     pub(crate) fn pause_all(&mut self) {
+        for run in self.witness.paused_workflows() {
+            let (namespace, act) = (Namespace::default(), StepsAct::Resume);
+            let resume = ActOnSteps { namespace, run, act, by: None, comment: Box::default() };
+            self.ask(Command::ActOnSteps(resume));
+        }
         for index in 0..self.weather.names {
             let name = workload::name(index);
             self.ask(Command::PauseJob { namespace: Namespace::default(), name });
