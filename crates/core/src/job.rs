@@ -18,6 +18,7 @@ use crate::ids::{JobId, ShardId};
 use crate::limits;
 use crate::name::{Name, Namespace};
 use crate::retry::Retry;
+use crate::run::StepOf;
 use crate::schedule::calendar::Calendar;
 use crate::schedule::{self, Schedule, ScheduleCalendar, When};
 use crate::task::{Params, Task};
@@ -139,18 +140,19 @@ impl Definition {
         }
     }
 
-    /// The definition of the runs of a step, by its path: `settle`, or `settle/book` in a sub-workflow.
-    pub fn of_step(&self, path: &str) -> Option<Definition> {
-        let (mut workflow, mut names) = (self.workflow()?, path.split('/').peekable());
-        while let Some(name) = names.next() {
-            let step = workflow.all().find(|step| step.name.as_str() == name)?;
-            if names.peek().is_none() {
-                return Some(step.definition());
-            }
-            let Work::Workflow(inner) = &step.work else { return None };
+    /// The definition of the runs of a step.
+    pub fn of_step(&self, of: &StepOf) -> Option<Definition> {
+        let mut workflow = self.workflow()?;
+        let mut names = of.path.split('/');
+        let last = names.next_back()?;
+        for name in names {
+            let Work::Workflow(inner) = &workflow.all().find(|step| step.name.as_str() == name)?.work else {
+                return None;
+            };
             workflow = inner;
         }
-        None
+        let step = workflow.step(usize::try_from(of.step).ok()?)?;
+        (step.name.as_str() == last).then(|| step.definition())
     }
 
     /// Whether its runs have child runs: one for each worker or shard, or one for each step.

@@ -14,24 +14,26 @@ use crate::{Result, codec, refusal};
 
 /// With more texts than this the jobs do not share them, and caching would only cost memory.
 const REMEMBERED_MAX: usize = 256;
-/// A longer text is not cached.
-const TEXT_MAX: usize = 4096;
+/// What all texts have together at most. The largest workflow is read again for each page of its graph.
+const REMEMBERED_BYTES_MAX: usize = 4 << 20;
 
 #[derive(Debug, Default)]
-pub(crate) struct Definitions(FxHashMap<Box<str>, Arc<Definition>>);
+pub(crate) struct Definitions {
+    known: FxHashMap<Box<str>, Arc<Definition>>,
+    bytes: usize,
+}
 
 impl Definitions {
     pub(crate) fn read(&mut self, text: &str) -> Result<Arc<Definition>> {
-        if let Some(known) = self.0.get(text) {
+        if let Some(known) = self.known.get(text) {
             return Ok(Arc::clone(known));
         }
         let definition = codec::definition(text)?;
-        if text.len() <= TEXT_MAX {
-            if self.0.len() >= REMEMBERED_MAX {
-                self.0.clear();
-            }
-            self.0.insert(text.into(), Arc::clone(&definition));
+        if self.known.len() >= REMEMBERED_MAX || self.bytes + text.len() > REMEMBERED_BYTES_MAX {
+            *self = Definitions::default();
         }
+        self.bytes += text.len();
+        self.known.insert(text.into(), Arc::clone(&definition));
         Ok(definition)
     }
 }
@@ -50,8 +52,7 @@ impl StepDefinitions {
         if let Some(known) = self.0.get(&key) {
             return Ok(Arc::clone(known));
         }
-        let definition =
-            of_origin.of_step(&step.path).ok_or_else(|| refusal::no_step(run.id, *id, &step.path))?;
+        let definition = of_origin.of_step(step).ok_or_else(|| refusal::no_step(run.id, *id, &step.path))?;
         Ok(Arc::clone(self.0.entry(key).or_insert(Arc::new(definition))))
     }
 }

@@ -40,10 +40,11 @@ impl Graph {
         let mut nodes = Vec::with_capacity(names.len());
         for (index, step) in workflow.all().enumerate() {
             let mut needs = Vec::with_capacity(step.needs.len());
+            let mut seen = HashSet::with_capacity(step.needs.len());
             for (at, name) in step.needs.iter().enumerate() {
                 let field = || workflow.field(index, &format!("needs[{at}]"));
                 let needed = find(&names, name).map_err(|message| Invalid::new(field(), message))?;
-                if needs.contains(&needed) {
+                if !seen.insert(needed) {
                     return Err(Invalid::new(field(), format!("`{name}` is given twice")));
                 }
                 needs.push(needed);

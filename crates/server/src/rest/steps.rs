@@ -1,6 +1,6 @@
 //! Workflows: their graphs, and what people decide on them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use axum::Json;
@@ -113,15 +113,20 @@ async fn act(
 }
 
 impl Endpoints {
-    /// The rows of a workflow's steps.
-    pub(crate) async fn step_rows(&self, workflow: RunId) -> Result<Vec<Arc<StepRecord>>, Failed> {
-        let (mut rows, mut after) = (Vec::new(), None);
+    /// The rows of some steps of a workflow, given the first and the last of them.
+    async fn step_rows(
+        &self,
+        workflow: RunId,
+        steps: (usize, usize),
+    ) -> Result<Vec<Arc<StepRecord>>, Failed> {
+        let [first, last] = [steps.0, steps.1].map(|step| u32::try_from(step).unwrap_or(u32::MAX));
+        let mut rows = Vec::new();
+        let mut after = first.checked_sub(1).map(|before| (before, Some(u32::MAX)));
         loop {
             let page = self.handle.reads().steps(workflow, after, PAGE_MAX).await?;
-            let Some(last) = page.last() else { return Ok(rows) };
-            after = Some((last.key.step, last.key.item));
-            let is_last = page.len() < PAGE_MAX;
-            rows.extend(page);
+            let is_last = page.len() < PAGE_MAX || page.last().is_none_or(|row| row.key.step > last);
+            after = page.last().map(|row| (row.key.step, row.key.item));
+            rows.extend(page.into_iter().filter(|row| row.key.step <= last));
             if is_last {
                 return Ok(rows);
             }
@@ -136,13 +141,20 @@ impl Endpoints {
         run: RunId,
     ) -> Result<(), Failed> {
         let mut places: HashMap<String, usize> = HashMap::new();
+        let mut wanted: HashSet<String> = HashSet::new();
         for (place, node) in nodes.iter_mut().enumerate() {
             node.state = Some(StepState::Open);
+            wanted.extend(around(&node.step).map(str::to_owned));
+            wanted.insert(node.step.clone());
             places.insert(node.step.clone(), place);
         }
+        let mut outer = HashMap::new();
         let mut open = vec![(String::new(), workflow.clone(), run, None)];
         while let Some((prefix, workflow, run, reused)) = open.pop() {
-            let rows = self.step_rows(run).await?;
+            let steps = workflow.all().map(|step| wanted.contains(&format!("{prefix}{}", step.name)));
+            let wanted: Vec<usize> = steps.enumerate().filter_map(|(at, is)| is.then_some(at)).collect();
+            let (Some(first), Some(last)) = (wanted.first(), wanted.last()) else { continue };
+            let rows = self.step_rows(run, (*first, *last)).await?;
             let items = counted(&rows);
             for row in rows.iter().filter(|row| row.key.item.is_none()) {
                 let Some(step) = usize::try_from(row.key.step).ok().and_then(|index| workflow.step(index))
@@ -150,9 +162,12 @@ impl Endpoints {
                     continue;
                 };
                 let path = format!("{prefix}{}", step.name);
-                if let (Work::Workflow(inner), Some(child)) = (&step.work, row.child) {
-                    let (inner, reused) = self.inner_of(inner, row, reused.as_ref()).await?;
-                    open.push((format!("{path}/"), inner, child, reused));
+                if let Work::Workflow(inner) = &step.work {
+                    outer.insert(path.clone(), Arc::clone(row));
+                    if let Some(child) = row.child {
+                        let (inner, reused) = self.inner_of(inner, row, reused.as_ref()).await?;
+                        open.push((format!("{path}/"), inner, child, reused));
+                    }
                 }
                 let Some(node) = places.get(&path).map(|place| &mut nodes[*place]) else { continue };
                 node.add(row);
@@ -166,7 +181,7 @@ impl Endpoints {
                 }
             }
         }
-        skip_inner(nodes, &places);
+        skip_inner(nodes, &outer);
         self.add_runs(nodes).await
     }
 
@@ -219,11 +234,12 @@ impl Endpoints {
             let record = self.find_run(&RunAt { namespace: at.namespace.clone(), run }).await?;
             let workflow = record.definition.workflow().ok_or(Refusal::NotAWorkflow(run))?;
             let index = workflow.all().position(|step| step.name == name);
-            let rows = self.step_rows(run).await?;
-            let is_of = |row: &&Arc<StepRecord>| {
-                usize::try_from(row.key.step).ok() == index && row.key.item.is_none()
+            let rows = match index {
+                Some(index) => self.step_rows(run, (index, index)).await?,
+                None => Vec::new(),
             };
-            let child = rows.iter().find(is_of).and_then(|row| row.child);
+            let row = rows.iter().find(|row| row.key.item.is_none());
+            let child = row.and_then(|row| row.child);
             run = child.ok_or(Refusal::NoSuchStep { run, step: name })?;
         }
     }
@@ -241,14 +257,17 @@ fn counted(rows: &[Arc<StepRecord>]) -> HashMap<u32, Items> {
 }
 
 /// The steps of a sub-workflow that was skipped were skipped too. Of a reused one, the steps may be forgotten.
-fn skip_inner(nodes: &mut [GraphNode], places: &HashMap<String, usize>) {
-    for place in 0..nodes.len() {
-        let parent = nodes[place].parent.as_ref().and_then(|parent| places.get(parent));
-        let Some(parent) = parent.map(|parent| &nodes[*parent]) else { continue };
-        let (state, is_reused) = (parent.state, parent.is_reused());
-        let is_open = nodes[place].state == Some(StepState::Open);
-        if state == Some(StepState::Skipped) || (is_reused && is_open) {
-            nodes[place].state = state;
-        }
+fn skip_inner(nodes: &mut [GraphNode], outer: &HashMap<String, Arc<StepRecord>>) {
+    for node in nodes.iter_mut().filter(|node| node.state == Some(StepState::Open)) {
+        let mut around = around(&node.step).filter_map(|path| outer.get(path));
+        let is_decided = |row: &&Arc<StepRecord>| {
+            row.state == Became::Skipped || matches!(row.reason, Some(StepReason::Reused { .. }))
+        };
+        node.state = around.find(is_decided).map(|row| row.state.into()).or(node.state);
     }
+}
+
+/// The paths of the steps whose sub-workflows a step belongs to, beginning with the outermost one.
+fn around(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').map(|(end, _)| &path[..end])
 }
