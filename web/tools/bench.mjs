@@ -1,5 +1,5 @@
 // How the console performs in Chromium with its CPU slowed 4 times, against the real binary: `make bench BENCH=console`.
-// MINUTES says how long memory is watched, PARTS which parts are measured: `PARTS="load scroll log cpu memory"`.
+// MINUTES says how long memory is watched, PARTS which parts are measured: `PARTS="load scroll log graph cpu memory"`.
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { onStage } from './stage.mjs';
@@ -22,7 +22,7 @@ const TICKS = 100;
 /** The screens that are open while the CPU of the node is measured. */
 const SCREENS = ['#/', '#/jobs', '#/runs', '#/queues', '#/workers'];
 
-const PARTS = { load, scroll, log, cpu, memory };
+const PARTS = { load, scroll, log, graph, cpu, memory };
 let stage;
 let missed = 0;
 
@@ -141,6 +141,33 @@ async function log() {
   }, LOG_LINES);
   tell('a log of 10 MB followed: the longest task', longest, 200, 'ms');
   await close();
+}
+
+/** A workflow that is drawn whole, from the click on its address until its boxes and lines are there. */
+async function graph() {
+  const [levels, width] = [25, 20];
+  const steps = {};
+  for (let level = 0; level < levels; level += 1)
+    for (let at = 0; at < width; at += 1)
+      steps[`s${level}-${at}`] = {
+        needs: level > 0 ? [at, (at + 1) % width].map((above) => `s${level - 1}-${above}`) : [],
+        task: { noop: {} },
+      };
+  await stage.api('PUT', 'namespaces/default/jobs/graph', { task: { workflow: { steps } } });
+  const { id } = await stage.api('POST', 'namespaces/default/jobs/graph/run', {});
+  while ((await stage.api('GET', `namespaces/default/runs/${id}`)).state !== 'succeeded') await sleep(100);
+  const times = [];
+  for (let count = 0; count < 5; count += 1) {
+    const { page, close } = await open(`#/runs/${id}`);
+    const drawn = await page.waitForFunction((steps) => {
+      const label = document.querySelector('.graph [data-box]') && document.querySelector('.graph').ariaLabel;
+      const lines = document.querySelector('.graph path')?.getAttribute('d')?.split('M').length > steps;
+      return label?.includes(String(steps)) && lines ? performance.now() : null;
+    }, levels * width);
+    times.push(await drawn.jsonValue());
+    await close();
+  }
+  tell('a workflow of 500 steps drawn', percentile(times, 0.5), 2000, 'ms');
 }
 
 /** Ten runs a second, so that live pages have something to show. */

@@ -12,7 +12,7 @@ use punctual_client::Client;
 use punctual_core::command::Expect;
 use punctual_core::ids::RunId;
 use punctual_core::limits::WORKFLOW_STEPS_MAX;
-use punctual_core::name::Namespace;
+use punctual_core::name::{Name, Namespace};
 use punctual_core::run::Status;
 use punctual_node::Handle;
 use punctual_wire::job_file::JobFile;
@@ -25,12 +25,17 @@ use super::Found;
 use super::data_folder::{DataFolder, Stopwatch};
 use super::load::{ended, through};
 use super::member::{Member, settle};
+use super::server::Server;
 use super::statistics::{median, percentile};
 
 /// Two functions: one does nothing, the other returns the items of the map.
 const STEP: &str = "step";
 const LIST: &str = "list";
 const JOB: &str = "bench";
+/// How many workflows wait while memory is measured.
+const WAITING: usize = 4;
+/// A node reads its first pages after it is ready.
+const SETTLED: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Args)]
 pub(crate) struct Workflow {
@@ -74,6 +79,8 @@ pub(crate) struct Measured {
     validate_ms: f64,
     /// All pages of its graph over REST.
     graph_ms: f64,
+    /// Of a node that was started with workflows whose steps all wait.
+    memory_bytes_per_step: f64,
     chain: usize,
     fan: usize,
     map: usize,
@@ -94,6 +101,7 @@ impl Found for Measured {
             ("row of the workflow, in a chain", format!("{} bytes", self.parent_bytes_written)),
             ("check of the fan-out", format!("{:.0} ms", self.validate_ms)),
             ("graph of the fan-out", format!("{:.0} ms", self.graph_ms)),
+            ("memory of a step that waits", format!("{:.0} bytes", self.memory_bytes_per_step)),
         ]
     }
 }
@@ -127,6 +135,7 @@ impl Workflow {
         let (run, _) = bench.start(&chain(self.chain, &noop())).await?;
         let parent_bytes_written = bytes_written(&bench.handle, run).await?;
         member.shut_down().await?;
+        let memory_bytes_per_step = self.memory().await?;
         each.steps.sort_unstable();
         let (fan_seconds, runs_seconds) = (median(each.fan), median(each.runs));
         Ok(Measured {
@@ -140,10 +149,41 @@ impl Workflow {
             parent_bytes_written,
             validate_ms: 1000.0 * median(each.validate),
             graph_ms: 1000.0 * median(each.graph),
+            memory_bytes_per_step,
             chain: self.chain,
             fan: self.fan,
             map: self.map,
         })
+    }
+
+    /// What a node needs for each step that waits, its part of the job included. A process of its own is measured.
+    #[expect(clippy::cast_precision_loss, reason = "bytes of memory and numbers of steps fit")]
+    async fn memory(&self) -> anyhow::Result<f64> {
+        let folder = self.data.folder("workflow-memory")?;
+        let wait = json!({ "wait": { "for": "1d" } });
+        let steps: Map<_, _> = (0..self.fan).map(|at| (format!("s{at}"), wait.clone())).collect();
+        let steps = Value::Object(steps);
+        let mut server = Server::start(folder.path())?;
+        server.client().await?;
+        tokio::time::sleep(SETTLED).await;
+        let empty = server.rss_kib()?;
+        let (_, client) = server.client().await?;
+        let namespace = Namespace::default();
+        for number in 0..WAITING {
+            let name: Name = format!("{JOB}-{number}").parse()?;
+            client.put_job(&namespace, &name, &job(&name, &steps)?, Expect::Anything).await?;
+            let run = client.run_job(&namespace, &name, &rest::Start::default()).await?.id.0;
+            let waits = |node: &rest::GraphNode| node.state == Some(rest::StepState::Active);
+            while !client.run_graph(&namespace, run, None).await?.nodes.iter().all(waits) {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+        drop(server);
+        let mut server = Server::start(folder.path())?;
+        server.client().await?;
+        tokio::time::sleep(SETTLED).await;
+        let more = server.rss_kib()?.saturating_sub(empty);
+        Ok(1024.0 * more as f64 / (WAITING * self.fan) as f64)
     }
 
     fn functions(&self, times: &Times) -> anyhow::Result<Functions> {
@@ -206,8 +246,8 @@ fn fan(steps: usize) -> Value {
     Value::Object(fan)
 }
 
-fn job(steps: &Value) -> anyhow::Result<JobFile> {
-    Ok(serde_json::from_value(json!({ "name": JOB, "task": { "workflow": { "steps": steps } } }))?)
+fn job(name: &Name, steps: &Value) -> anyhow::Result<JobFile> {
+    Ok(serde_json::from_value(json!({ "name": name, "task": { "workflow": { "steps": steps } } }))?)
 }
 
 struct Bench {
@@ -224,8 +264,8 @@ struct Whole {
 impl Bench {
     /// Saves the job and starts it. The time counts from the start.
     async fn start(&self, steps: &Value) -> anyhow::Result<(RunId, Stopwatch)> {
-        let (namespace, name) = (Namespace::default(), JOB.parse()?);
-        self.client.put_job(&namespace, &name, &job(steps)?, Expect::Anything).await?;
+        let (namespace, name): (_, Name) = (Namespace::default(), JOB.parse()?);
+        self.client.put_job(&namespace, &name, &job(&name, steps)?, Expect::Anything).await?;
         let watch = Stopwatch::start();
         let run = self.client.run_job(&namespace, &name, &rest::Start::default()).await?;
         Ok((run.id.0, watch))
@@ -243,7 +283,7 @@ impl Bench {
     }
 
     async fn validate(&self, steps: &Value) -> anyhow::Result<f64> {
-        let (file, watch) = (job(steps)?, Stopwatch::start());
+        let (file, watch) = (job(&JOB.parse()?, steps)?, Stopwatch::start());
         self.client.validate_job(&Namespace::default(), &file).await?;
         Ok(watch.seconds())
     }
