@@ -156,3 +156,27 @@ test('steps are skipped and cancelled by hand', async () => {
   });
   await until(async () => (await stepsOf(id)).last.state === 'succeeded');
 });
+
+test('the editor draws the graph beside the text, and a step leads to its line', async () => {
+  const steps = { fetch: { task: noop }, load: { needs: ['fetch'], task: noop } };
+  await put('drawn', { task: { workflow: { steps } } });
+  await visit({ path: '#/jobs/drawn/edit' }, async (page) => {
+    await box(page, 'fetch').waitFor();
+    const text = page.getByRole('textbox', { name: 'YAML' });
+    await text.getByText('load').first().waitFor();
+    await box(page, 'load').click();
+    await page.locator('.cm-activeLine').getByText('load').waitFor();
+    // The new step is drawn when the text is right again.
+    await page.keyboard.type('more: { needs: [fetch], task: { noop: {} } }');
+    await page.keyboard.press('Enter');
+    await page.keyboard.type('        ');
+    await box(page, 'more').waitFor();
+    assert.equal(
+      await page
+        .getByRole('group', { name: /^Graph/ })
+        .locator('[data-box]')
+        .count(),
+      3,
+    );
+  });
+});

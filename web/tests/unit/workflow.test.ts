@@ -6,6 +6,7 @@ import { isIn, layout, neighbour, toPath, type Drawing } from '../../src/screens
 import {
   commented,
   canRetryFrom,
+  fieldOf,
   nameOf,
   shownStep,
   stepActions,
@@ -285,4 +286,10 @@ describe('the Gantt chart', () => {
     expect(rows[0]).toMatchObject({ waitMs: 10, ranMs: 990 });
     expect(rows[1]?.wait?.from).toBe(0.3);
   });
+});
+
+test('a step is found in the job file, also in a sub-workflow and in finally', () => {
+  const made = graph([step('s', 1), step('s/clean', 1, { finally: true })]);
+  expect(fieldOf(made, 's')).toBe('task.workflow.steps.s');
+  expect(fieldOf(made, 's/clean')).toBe('task.workflow.steps.s.task.workflow.finally.clean');
 });

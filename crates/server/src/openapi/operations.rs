@@ -67,6 +67,7 @@ fn jobs() -> Vec<Operation> {
             "validate_job",
             "Check a job without saving it, and show its next due times",
         )
+        .query("graph", &json!({ "type": "boolean", "description": "Also return the graph of a workflow." }))
         .takes_a_job()
         .answers::<Checked>(200, "The job as a put would save it, with warnings"),
         expecting(delete(JOB, "delete_job", "Delete a job; its history is kept"))

@@ -11,7 +11,9 @@ use punctual_core::ids::RunId;
 use punctual_core::job;
 use punctual_core::limits::PAGE_MAX;
 use punctual_wire::job_file::JobFile;
-use punctual_wire::rest::{self, Checked, Code, Fire, Job, Page, Problem, SendEvent, SentEvent, Start};
+use punctual_wire::rest::{
+    self, Checked, Code, Fire, Graph, Job, Page, Problem, SendEvent, SentEvent, Start,
+};
 use punctual_wire::{Text, job_file};
 use serde::Deserialize;
 
@@ -92,10 +94,17 @@ pub(crate) async fn patch(
     }
 }
 
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Checking {
+    graph: Option<Text<bool>>,
+}
+
 /// Says what a put would do, without doing it.
 pub(crate) async fn validate(
     State(endpoints): State<Endpoints>,
     In(namespace): In,
+    Asked(checking): Asked<Checking>,
     FileBody(body): FileBody,
 ) -> Result<Json<Checked>, Failed> {
     let draft = job_file::read_in(body, &namespace)?;
@@ -105,7 +114,13 @@ pub(crate) async fn validate(
     let known = endpoints.handle.reads().job(&draft.namespace, &draft.name).await?;
     let now = endpoints.clock.now();
     let job = advice::as_if_put(known.as_deref(), draft.namespace, draft.name, definition, now);
-    Ok(Json(Checked::of(&job, NEXT_DEFAULT, advice::of(&job))))
+    let mut checked = Checked::of(&job, NEXT_DEFAULT, advice::of(&job));
+    if let (Some(Text(true)), Some(workflow)) = (checking.graph, job.definition.workflow()) {
+        let mut graph = Graph::of(&job.namespace, Some(&job.name), workflow).map_err(Refusal::from)?;
+        graph.page(None, PAGE_MAX);
+        checked.graph = Some(graph);
+    }
+    Ok(Json(checked))
 }
 
 pub(crate) async fn show(State(endpoints): State<Endpoints>, at: Named) -> Result<Response, Failed> {

@@ -5,7 +5,7 @@ use punctual_core::job;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Fire;
+use super::{Fire, Graph};
 use crate::job_file::JobFile;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -14,6 +14,9 @@ pub struct Checked {
     pub job: JobFile,
     pub next: Vec<Fire>,
     pub warnings: Vec<Warning>,
+    /// The first 1,000 steps, if the graph was asked for and the task is a workflow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graph: Option<Graph>,
 }
 
 /// Nothing that is refused, but probably not meant.
@@ -30,6 +33,7 @@ impl Checked {
             job: JobFile::of(&job.namespace, &job.name, &job.definition),
             next: Fire::of(job, count, None),
             warnings: advice.into_iter().map(warning).collect(),
+            graph: None,
         }
     }
 }

@@ -1,7 +1,7 @@
 // The state of the job editor: one text, from which the form, the errors and the preview follow.
 import { getContext, setContext } from 'svelte';
-import { api, asApiError, inNs, isAbort, type ApiError } from '../../api/client';
-import type { Checked } from '../../api/types';
+import { api, asApiError, inNs, isAbort, url, type ApiError } from '../../api/client';
+import type { Checked, Graph } from '../../api/types';
 import { router } from '../../lib/router.svelte';
 import { lineOf, parse, place, toPath, withField, type Mark, type Path } from './document';
 
@@ -18,6 +18,8 @@ export class JobEditor {
   problem: ApiError | null = $state.raw(null);
   checked: Checked | null = $state.raw(null);
   checking = $state(false);
+  /** The workflow as it was when the text was last right; null if it is none. */
+  graph: Graph | null = $state.raw(null);
 
   readonly dirty: boolean = $derived(this.text !== this.saved);
   readonly marks: Mark[] = $derived.by(() => {
@@ -56,9 +58,10 @@ export class JobEditor {
   async #check(text: string, signal: AbortSignal): Promise<void> {
     this.checking = true;
     try {
-      const path = inNs(router.namespace, 'jobs', 'validate');
+      const path = url(inNs(router.namespace, 'jobs', 'validate'), { graph: 'true' });
       this.checked = await api.post<Checked>(path, text, { headers: YAML, signal });
       this.problem = null;
+      this.graph = this.checked.graph ?? null;
     } catch (error) {
       if (isAbort(error) || signal.aborted) return;
       const { status } = asApiError(error);

@@ -102,3 +102,14 @@ export function nameOf(step: GraphNode): string {
 export function commented(comment: string): { comment: string } | undefined {
   return comment.trim() ? { comment: comment.trim() } : undefined;
 }
+
+/** Where a step stands in the job file, such as `task.workflow.steps.settle`. */
+export function fieldOf({ nodes }: Graph, path: string): string {
+  const names = path.split('/');
+  const fields = names.map((name, index) => {
+    const step = names.slice(0, index + 1).join('/');
+    const part = nodes.find((node) => node.step === step)?.finally ? 'finally' : 'steps';
+    return `task.workflow.${part}.${name}`;
+  });
+  return fields.join('.');
+}

@@ -141,6 +141,16 @@ async fn a_job_is_checked_and_not_saved() {
     assert_eq!(checked.warnings[0].field, "timeout");
     assert_eq!(scene.get(JOBS).await.read::<Page<Job>>(200).items, [], "nothing was saved");
 
+    let (first, last) =
+        (json!({ "task": { "noop": {} } }), json!({ "needs": ["first"], "wait": { "for": "1m" } }));
+    let workflow = json!({ "steps": { "first": first, "last": last } });
+    let file = json!({ "name": "a", "task": { "workflow": workflow } });
+    let checked: Checked = scene.post(&path, file.clone()).await.read(200);
+    assert_eq!(checked.graph, None);
+    let checked: Checked = scene.post(&format!("{path}?graph=true"), file).await.read(200);
+    let levels = checked.graph.unwrap().nodes.into_iter().map(|node| (node.step, node.level));
+    assert_eq!(levels.collect::<Vec<_>>(), [("first".to_owned(), 1), ("last".to_owned(), 2)]);
+
     let rows = [
         (json!({ "task": { "noop": {} } }), "name"),
         (json!({ "name": "a", "namespace": "b", "task": { "noop": {} } }), "namespace"),
