@@ -167,9 +167,8 @@ test('the editor draws the graph beside the text, and a step leads to its line',
     await box(page, 'load').click();
     await page.locator('.cm-activeLine').getByText('load').waitFor();
     // The new step is drawn when the text is right again.
-    await page.keyboard.type('more: { needs: [fetch], task: { noop: {} } }');
-    await page.keyboard.press('Enter');
-    await page.keyboard.type('        ');
+    const indent = /^ */.exec(await page.locator('.cm-activeLine').textContent())[0];
+    await page.keyboard.insertText(`more: { needs: [fetch], task: { noop: {} } }\n${indent}`);
     await box(page, 'more').waitFor();
     assert.equal(
       await page
