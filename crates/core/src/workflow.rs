@@ -19,7 +19,7 @@ mod values;
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::job::{Definition, Route};
 use crate::name::Name;
@@ -36,8 +36,10 @@ pub use values::{Known, Output};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workflow {
     /// In the order in which they are written.
+    #[serde(deserialize_with = "tight")]
     pub steps: Vec<Step>,
     /// Steps that start when all others have ended, also after a failure or a cancel.
+    #[serde(deserialize_with = "tight")]
     pub finally: Vec<Step>,
     /// An expression: its value is the output of the workflow. `None` means no output.
     pub output: Option<String>,
@@ -48,13 +50,14 @@ pub struct Step {
     pub name: Name,
     pub work: Work,
     /// The steps that must have ended before this one is decided.
+    #[serde(deserialize_with = "tight")]
     pub needs: Vec<Name>,
     pub rule: Rule,
     /// A condition. If it is false, the step is skipped.
     pub when: Option<String>,
     /// `None` means that the step is executed once.
     pub map: Option<Map>,
-    pub switch: Option<Switch>,
+    pub switch: Option<Box<Switch>>,
     /// Parameters on top of the workflow's own. Each text in them is a template.
     pub params: Params,
     pub policies: Policies,
@@ -134,6 +137,13 @@ pub struct Policies {
     pub priority: Option<u8>,
     pub route: Option<Route>,
     pub at_most_once: bool,
+}
+
+/// Reads a list and leaves no room for more in it: thousands of steps may be in memory for months.
+fn tight<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    let mut list = Vec::deserialize(from)?;
+    list.shrink_to_fit();
+    Ok(list)
 }
 
 impl Workflow {

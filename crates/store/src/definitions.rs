@@ -9,6 +9,7 @@ use punctual_core::ids::JobId;
 use punctual_core::job::Definition;
 use punctual_core::run::{Origin, Run};
 use rustc_hash::FxHashMap;
+use sha2::{Digest, Sha256};
 
 use crate::{Result, codec, refusal};
 
@@ -19,13 +20,16 @@ const REMEMBERED_BYTES_MAX: usize = 4 << 20;
 
 #[derive(Debug, Default)]
 pub(crate) struct Definitions {
-    known: FxHashMap<Box<str>, Arc<Definition>>,
+    /// By the hash of the text.
+    known: FxHashMap<[u8; 32], Arc<Definition>>,
+    /// What the texts have together.
     bytes: usize,
 }
 
 impl Definitions {
     pub(crate) fn read(&mut self, text: &str) -> Result<Arc<Definition>> {
-        if let Some(known) = self.known.get(text) {
+        let hash: [u8; 32] = Sha256::digest(text).into();
+        if let Some(known) = self.known.get(&hash) {
             return Ok(Arc::clone(known));
         }
         let definition = codec::definition(text)?;
@@ -33,7 +37,7 @@ impl Definitions {
             *self = Definitions::default();
         }
         self.bytes += text.len();
-        self.known.insert(text.into(), Arc::clone(&definition));
+        self.known.insert(hash, Arc::clone(&definition));
         Ok(definition)
     }
 }

@@ -59,7 +59,7 @@ impl<'a> Open<'a> {
                 "at most {WORKFLOW_STEPS_MAX} steps, those of `finally` and of sub-workflows included"
             ));
         }
-        let listed = |step: &Step| step.switch.as_ref().map_or(0, |switch| switch.targets().count());
+        let listed = |step: &Step| step.switch.as_deref().map_or(0, |switch| switch.targets().count());
         count.edges += workflow.all().map(|step| step.needs.len() + listed(step)).sum::<usize>();
         if count.edges > WORKFLOW_EDGES_MAX {
             return refuse(format!(

@@ -156,7 +156,7 @@ fn a_switch_starts_the_steps_of_its_case() {
         Switch { on: on.to_owned(), cases, default: names(&["other"]) }
     };
     let told = |on: &str| {
-        let load = Step { switch: Some(switch(on)), ..step("load", &[]) };
+        let load = Step { switch: Some(Box::new(switch(on))), ..step("load", &[]) };
         let listed = ["seven", "eight", "both", "other"].map(|name| step(name, &[]));
         let steps = std::iter::once(load).chain(listed).collect();
         let switching = workflow(steps, vec![]);

@@ -92,7 +92,7 @@ impl Workflow {
         // What cannot be parsed names nothing; it was refused when the workflow was saved.
         let expression = |text: &str| drop(Expression::parse_in(text, &scope));
         for switch in
-            graph.nodes()[step].needs.iter().filter_map(|needed| self.step(*needed)?.switch.as_ref())
+            graph.nodes()[step].needs.iter().filter_map(|needed| self.step(*needed)?.switch.as_deref())
         {
             expression(&switch.on);
         }
@@ -130,7 +130,9 @@ impl Workflow {
     pub fn holds(&self, graph: &Graph, step: usize, values: &Values) -> Result<bool, Invalid> {
         let Some(definition) = self.step(step) else { return Ok(false) };
         for needed in &graph.nodes()[step].needs {
-            let Some(switch) = self.step(*needed).and_then(|needed| needed.switch.as_ref()) else { continue };
+            let Some(switch) = self.step(*needed).and_then(|needed| needed.switch.as_deref()) else {
+                continue;
+            };
             if !switch.targets().any(|(_, name)| *name == definition.name) {
                 continue;
             }

@@ -50,9 +50,19 @@ impl Server {
         }
     }
 
+    /// All of its memory, the program itself included.
     pub(super) fn rss_kib(&self) -> anyhow::Result<u64> {
+        self.status_kib("VmRSS:")
+    }
+
+    /// The memory that it has allocated.
+    pub(super) fn allocated_kib(&self) -> anyhow::Result<u64> {
+        self.status_kib("RssAnon:")
+    }
+
+    fn status_kib(&self, field: &str) -> anyhow::Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(field));
         let number = line.and_then(|line| line.split_whitespace().next());
         Ok(number.unwrap_or("0").parse()?)
     }

@@ -34,8 +34,8 @@ const LIST: &str = "list";
 const JOB: &str = "bench";
 /// How many workflows wait while memory is measured.
 const WAITING: usize = 4;
-/// A node reads its first pages after it is ready.
-const SETTLED: Duration = Duration::from_secs(3);
+/// A node reads its first pages after it is ready, and its allocator returns memory after some seconds.
+const SETTLED: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Args)]
 pub(crate) struct Workflow {
@@ -166,7 +166,7 @@ impl Workflow {
         let mut server = Server::start(folder.path())?;
         server.client().await?;
         tokio::time::sleep(SETTLED).await;
-        let empty = server.rss_kib()?;
+        let empty = server.allocated_kib()?;
         let (_, client) = server.client().await?;
         let namespace = Namespace::default();
         for number in 0..WAITING {
@@ -182,7 +182,7 @@ impl Workflow {
         let mut server = Server::start(folder.path())?;
         server.client().await?;
         tokio::time::sleep(SETTLED).await;
-        let more = server.rss_kib()?.saturating_sub(empty);
+        let more = server.allocated_kib()?.saturating_sub(empty);
         Ok(1024.0 * more as f64 / (WAITING * self.fan) as f64)
     }
 

@@ -249,7 +249,7 @@ impl Step {
             rule: self.rule.map(Into::into).unwrap_or_default(),
             when: self.when,
             map: self.map.map(|over| rule::Map { over, parallel: self.parallel }),
-            switch: self.switch.map(Switch::into_core).transpose()?,
+            switch: self.switch.map(Switch::into_core).transpose()?.map(Box::new),
             params: params(self.params),
             policies: rule::Policies {
                 timeout: self.timeout.map(|span| span.0),
@@ -272,7 +272,7 @@ impl Step {
             when: step.when.clone(),
             map: step.map.as_ref().map(|map| map.over.clone()),
             parallel: step.map.as_ref().and_then(|map| map.parallel),
-            switch: step.switch.as_ref().map(Switch::of),
+            switch: step.switch.as_deref().map(Switch::of),
             params: serde_json::from_str(&step.params.0)
                 .ok()
                 .filter(|object: &JsonObject| !object.is_empty()),
