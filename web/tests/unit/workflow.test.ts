@@ -260,6 +260,13 @@ describe('the Gantt chart', () => {
     expect(stepTimes(approval, now)).toMatchObject({ waitMs: 0, ranMs: 1_000 });
   });
 
+  test('the items of a map wait for workers, the step itself does not', () => {
+    const items = { total: 4, succeeded: 4, failed: 0 };
+    const made = step('a', 1, { items, state: 'succeeded', decided_at: iso(0), ended_at: iso(800) });
+    expect(stepTimes(made, now)).toMatchObject({ waitMs: 0, ranMs: 800 });
+    expect(shownStep({ ...made, state: 'active' })).toBe('running');
+  });
+
   test('steps that did not start have no bar', () => {
     const skipped = step('b', 1, { state: 'skipped', decided_at: iso(0), ended_at: iso(0) });
     const { rows, ticks } = chart([step('a', 1, { state: 'open' }), skipped]);

@@ -52,6 +52,7 @@ export const workflow = {
   endedAt: 'Ended',
   waited: 'Queue wait',
   ran: 'Run time',
+  waitsFor: 'Waited so far',
   waitsUntil: 'Waits until',
   rejectedAt: 'Counts as rejected',
   run: 'Run',

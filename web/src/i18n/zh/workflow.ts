@@ -53,6 +53,7 @@ export const workflow = {
   endedAt: '结束时间',
   waited: '排队时长',
   ran: '执行时长',
+  waitsFor: '已等待',
   waitsUntil: '等待至',
   rejectedAt: '逾期视为驳回',
   run: '运行',

@@ -12,7 +12,7 @@ export function shownStep(step: GraphNode): AnyState | null {
     case 'active':
       if (step.kind === 'approve') return 'approval';
       if (step.kind === 'wait') return 'waiting';
-      return step.started_at ? 'running' : 'ready';
+      return step.started_at || step.items ? 'running' : 'ready';
     case 'failed':
       return step.reason === 'timed_out' || step.reason === 'cancelled' ? step.reason : 'failed';
     default:
@@ -56,9 +56,14 @@ export interface StepTimes {
 const NO_TIMES: StepTimes = { decided: null, started: null, ended: null, waitMs: null, ranMs: null };
 const time = (text: string | null | undefined) => (text ? Date.parse(text) : null);
 
-/** A wait and an approval need no worker: they begin when they are decided. */
+/** A wait and an approval need no worker, and each item of a map waits for its own: they begin when they are decided. */
 export function startsAtOnce(step: GraphNode): boolean {
-  return step.kind === 'wait' || step.kind === 'approve';
+  return step.kind === 'wait' || step.kind === 'approve' || Boolean(step.items);
+}
+
+/** It lasts until an event, an instant or a person ends it. */
+export function isWaiting(step: GraphNode): boolean {
+  return step.state === 'active' && (step.kind === 'wait' || step.kind === 'approve');
 }
 
 /** Waiting for a worker is separate from running. `now` is asked only while the step is active. */
