@@ -7,7 +7,10 @@ import {
   commented,
   canRetryFrom,
   fieldOf,
+  hasLog,
+  hasOutput,
   nameOf,
+  shownOutput,
   shownStep,
   stepActions,
   stepTimes,
@@ -293,6 +296,19 @@ describe('the Gantt chart', () => {
     expect(rows[0]).toMatchObject({ waitMs: 10, ranMs: 990 });
     expect(rows[1]?.wait?.from).toBe(0.3);
   });
+});
+
+test('of a long output the end is shown, of JSON each field on a line', () => {
+  expect(shownOutput('{"rows":3}')).toBe('{\n  "rows": 3\n}');
+  expect(shownOutput('three rows')).toBe('three rows');
+  expect(shownOutput(`${'x'.repeat(5_000)}end`)).toMatch(/^…x{1997}end$/);
+});
+
+test('the log of a program is its output, and a sub-workflow has none', () => {
+  const of = (kind: string) => [hasLog(step('a', 1, { kind })), hasOutput(step('a', 1, { kind }))];
+  expect(of('shell')).toEqual([true, false]);
+  expect(of('http')).toEqual([true, true]);
+  expect(of('workflow')).toEqual([false, true]);
 });
 
 test('a step is found in the job file, also in a sub-workflow and in finally', () => {

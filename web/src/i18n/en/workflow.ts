@@ -57,6 +57,9 @@ export const workflow = {
   rejectedAt: 'Counts as rejected',
   run: 'Run',
   runLink: 'Log and output',
+  lastLines: 'Last lines of the log',
+  noOutput: 'No output.',
+  noOutputYet: 'No output yet.',
   reasons: {
     'skipped: when': 'Its condition was false.',
     'skipped: rule': 'Its rule did not hold: the needed steps ended in another way.',

@@ -58,6 +58,9 @@ export const workflow = {
   rejectedAt: '逾期视为驳回',
   run: '运行',
   runLink: '日志与输出',
+  lastLines: '日志末尾',
+  noOutput: '没有输出。',
+  noOutputYet: '尚无输出。',
   reasons: {
     'skipped: when': '启动条件不成立。',
     'skipped: rule': '前置步骤的结果不符合启动规则。',
