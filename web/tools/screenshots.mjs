@@ -6,7 +6,7 @@ import { seed } from './seed.mjs';
 import { onStage } from './stage.mjs';
 
 const root = new URL('../../', import.meta.url).pathname;
-const FOR_DOCS = ['now', 'jobs', 'run', 'calendar'];
+const FOR_DOCS = ['now', 'jobs', 'run', 'calendar', 'workflow'];
 
 await onStage(async ({ address, browser, api }) => {
   const screens = await seed(api);

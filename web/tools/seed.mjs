@@ -26,6 +26,64 @@ for million in 1 2 3 4 5 6; do
 done
 sleep 3600`;
 
+/** A branch has failed, a step is at work and another waits for an approval while the pictures are made. */
+const CLOSE = {
+  steps: {
+    ledger: {
+      task: { shell: 'sleep 1; echo \'{"acquirers":["north","east","south","west"],"holiday":false}\'' },
+    },
+    fees: {
+      needs: ['ledger'],
+      map: 'steps.ledger.output.acquirers',
+      parallel: 2,
+      task: { process: { command: ['sh', '-c', 'sleep 1; echo "$0: fees 0.29 %"', '{{ item }}'] } },
+    },
+    rates: {
+      needs: ['ledger'],
+      task: {
+        shell:
+          'echo "asking the central bank for 31 rates"; sleep 1; echo "error: no rates for 2026-11-16 yet" >&2; exit 4',
+      },
+      retry: { attempts: 2, delay: '1s' },
+    },
+    notice: { needs: ['ledger'], when: 'steps.ledger.output.holiday', task: { noop: {} } },
+    settle: {
+      needs: ['fees'],
+      task: {
+        workflow: {
+          steps: {
+            book: { task: { shell: 'sleep 1; echo 72,816 entries booked' } },
+            transfers: {
+              needs: ['book'],
+              task: { shell: 'for n in 1 2 3; do echo "file $n of 8 sent"; sleep 1; done; sleep 3600' },
+            },
+          },
+        },
+      },
+    },
+    review: { needs: ['fees'], approve: { within: '2d' } },
+    revalue: { needs: ['rates'], task: { noop: {} } },
+    alarm: { needs: ['rates'], rule: 'any_failed', task: { shell: 'echo the treasury is told' } },
+    payouts: { needs: ['settle', 'review'], task: { queue: { name: 'bank-transfers' } } },
+    report: { needs: ['settle', 'revalue'], rule: 'all_done', task: { shell: './report.sh' } },
+  },
+  finally: { unlock: { task: { shell: 'echo the ledger is open' } } },
+};
+
+/** It fails in the middle: it can be retried from there. */
+const ONBOARD = {
+  steps: {
+    documents: { task: { shell: 'sleep 1; echo \'{"pages": 12}\'' } },
+    identity: { needs: ['documents'], task: { shell: 'sleep 1; echo verified' } },
+    account: {
+      needs: ['identity'],
+      task: { shell: 'echo "error: the register of companies does not answer" >&2; exit 1' },
+    },
+    welcome: { needs: ['account'], task: { noop: {} } },
+  },
+  finally: { record: { task: { shell: 'echo recorded' } } },
+};
+
 const cron = (expression, timezone, calendar) => ({ cron: expression, timezone, calendar });
 const JOBS = {
   'nightly-settlement': {
@@ -120,6 +178,16 @@ const JOBS = {
     task: { shell: MIGRATE },
     grace: '2m',
   },
+  'close-of-day': {
+    description: 'Closes the books of the day: fees, rates, settlement, payouts.',
+    labels: { team: 'finance', tier: 'critical' },
+    schedule: cron('30 18 * * MON-FRI', 'Europe/Berlin', 'target2'),
+    task: { workflow: CLOSE },
+  },
+  'merchant-onboarding': {
+    labels: { team: 'merchants' },
+    task: { workflow: ONBOARD },
+  },
   'month-end-close': {
     labels: { team: 'finance' },
     schedule: cron('0 3 1 * *', 'Europe/Berlin'),
@@ -146,6 +214,8 @@ export async function seed(api) {
   const stuck = await run('fraud-training');
   const split = await run('reconcile-merchants');
   const long = await run('ledger-migration');
+  const closing = await run('close-of-day');
+  const onboarding = await run('merchant-onboarding');
   for (const merchant of ['m-1044', 'm-2210', 'm-3071', 'm-3999', 'm-4102'])
     await run('chargeback-report', { params: { merchant, month: '2026-10' } });
   await run('month-end-close', { delay: '3h' });
@@ -174,6 +244,13 @@ export async function seed(api) {
     'run-waiting': link(`/runs/${stuck}`),
     'run-split': link(`/runs/${split}`),
     'run-progress': link(`/runs/${long}`),
+    workflow: link(`/runs/${closing}`),
+    'workflow-gantt': link(`/runs/${closing}`, '&view=gantt'),
+    'workflow-approval': link(`/runs/${closing}`, '&step=review'),
+    'workflow-step': link(`/runs/${closing}`, '&step=rates'),
+    'workflow-failed': link(`/runs/${onboarding}`, '&step=account'),
+    'workflow-job': link('/jobs/close-of-day', '&tab=steps'),
+    'workflow-edit': link('/jobs/close-of-day/edit'),
     calendar: link('/calendar', '&scope=ns'),
     queues: link('/queues'),
     queue: link('/queues/bank-transfers'),

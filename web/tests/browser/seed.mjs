@@ -61,14 +61,23 @@ async function seed(api, ns, texts) {
   await api('PUT', at('jobs', 'flow'), {
     task: { workflow: { steps, finally: { end: { task: { noop: {} } } } } },
   });
+  const fails = {
+    [name]: { task: { shell: 'echo no; exit 1' } },
+    last: { needs: [name], task: { noop: {} } },
+  };
+  await api('PUT', at('jobs', 'fails'), { task: { workflow: { steps: fails } } });
+  await api('PUT', at('jobs', 'busy'), { task: { shell: 'sleep 3600' }, grace: '0s' });
   const done = await api('POST', at('jobs', name, 'run'), {});
   const failed = await api('POST', at('jobs', 'broken', 'run'), {});
   const waiting = await api('POST', at('jobs', 'stuck', 'run'), {});
   const free = await api('POST', at('runs'), { task: good, key: texts.key, params });
   const flow = await api('POST', at('jobs', 'flow', 'run'), {});
+  const half = await api('POST', at('jobs', 'fails', 'run'), {});
+  const busy = await api('POST', at('jobs', 'busy', 'run'), {});
   const message = await api('POST', at('queues', texts.queue, 'messages'), { body: long, key: texts.key });
-  for (const { id } of [done, failed, free])
+  for (const { id } of [done, failed, free, half])
     await until(async () => (await api('GET', at('runs', id))).finished_at);
+  await until(async () => (await api('GET', at('runs', busy.id))).started_at);
   const eventsOf = async (id) => (await api('GET', `${at('runs', id)}?events=true`)).events;
   await until(async () => (await eventsOf(flow.id)).some((event) => event.what === 'split'));
   const [letter] = (await api('GET', at('dead-letters'))).items;
@@ -91,11 +100,13 @@ async function seed(api, ns, texts) {
     run: link(`/runs/${done.id}`),
     'failed run': link(`/runs/${failed.id}`),
     'waiting run': link(`/runs/${waiting.id}`),
+    'running run': link(`/runs/${busy.id}`),
     'run without a job': link(`/runs/${free.id}`),
     'steps of a job': link('/jobs/flow', { tab: 'steps' }),
     workflow: link(`/runs/${flow.id}`),
     gantt: link(`/runs/${flow.id}`, { view: 'gantt' }),
     step: link(`/runs/${flow.id}`, { step: name }),
+    'failed step': link(`/runs/${half.id}`, { step: name }),
     calendar: link('/calendar'),
     queues: link('/queues'),
     queue: link(queue),

@@ -157,6 +157,78 @@ test('steps are skipped and cancelled by hand', async () => {
   await until(async () => (await stepsOf(id)).last.state === 'succeeded');
 });
 
+test('a failed workflow is retried from one step, and the others are reused', async () => {
+  // It fails in the first run, which has no parameter.
+  const check = 'echo "checking"; cat | grep -q "fixed" || { echo "error: not fixed" >&2; exit 3; }';
+  const steps = {
+    fetch: { task: { shell: 'echo fetched' } },
+    check: { needs: ['fetch'], task: { shell: check } },
+    load: { needs: ['check'], task: noop },
+    other: { needs: ['fetch'], task: { shell: 'echo other' } },
+  };
+  await put('again', { task: { workflow: { steps } } });
+  const { id } = await start('again');
+  await until(async () => (await api('GET', inDefault(`runs/${id}`))).finished_at);
+
+  await visit({ token: reader, path: `#/runs/${id}?step=check` }, async (page) => {
+    await panelOf(page, 'check').getByText('Its run failed.').waitFor();
+    assert.equal(await page.getByRole('button', { name: /^Retry/ }).count(), 0);
+  });
+
+  // The newest revision of the job is the one that is retried.
+  steps.check.params = { state: 'fixed' };
+  await put('again', { task: { workflow: { steps } } });
+  await visit({ path: `#/runs/${id}?step=check` }, async (page) => {
+    const panel = panelOf(page, 'check');
+    await panel.getByText('Its run failed.').waitFor();
+    const log = panel.getByRole('region', { name: 'Last lines of the log' });
+    await log.getByText('checking').waitFor();
+    await log.getByText('error: not fixed').waitFor();
+
+    await panel.getByRole('button', { name: 'Retry from here…' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Retry from step check?' });
+    await dialog.getByText('As a command').click();
+    await dialog.getByText(`run retry ${id} --from check`).waitFor();
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
+    assert.ok(page.url().includes(id), page.url());
+
+    await panel.getByRole('button', { name: 'Retry from here…' }).click();
+    await inDialog(page, 'Retry from here').click();
+    await page.getByText('Retry of').waitFor();
+    assert.ok(!page.url().includes(id), page.url());
+    await state(page, 'Succeeded');
+    await says(page, 'check', 'Succeeded');
+    await says(page, 'load', 'Succeeded');
+    await box(page, 'fetch').click();
+    await panelOf(page, 'fetch').getByText('Reused: it ended in an earlier run.').waitFor();
+    const made = await stepsOf(new URL(page.url()).hash.match(/runs\/(\d+)/)[1]);
+    const reasons = Object.values(made).map(({ step, reason }) => [step, reason ?? null]);
+    assert.deepEqual(Object.fromEntries(reasons), {
+      fetch: 'reused',
+      check: null,
+      load: null,
+      other: 'reused',
+    });
+  });
+});
+
+test('a step shows the end of its log while it is written', async () => {
+  const shell = 'for n in $(seq 1 40); do echo "row $n"; done; sleep 600';
+  await put('writes', {
+    task: { workflow: { steps: { long: { task: { shell } }, quiet: { task: { shell: ':' } } } } },
+  });
+  const { id } = await start('writes');
+  await visit({ path: `#/runs/${id}?step=long` }, async (page) => {
+    const log = panelOf(page, 'long').getByRole('region', { name: 'Last lines of the log' });
+    await log.getByText('row 40', { exact: true }).waitFor();
+    assert.equal(await log.getByText('row 20', { exact: true }).count(), 0);
+    await box(page, 'quiet').click();
+    await panelOf(page, 'quiet').getByText('The run printed nothing.').waitFor();
+  });
+  await api('POST', inDefault(`runs/${id}/cancel`));
+});
+
 test('the editor draws the graph beside the text, and a step leads to its line', async () => {
   const steps = { fetch: { task: noop }, load: { needs: ['fetch'], task: noop } };
   await put('drawn', { task: { workflow: { steps } } });

@@ -7,7 +7,10 @@ import {
   commented,
   canRetryFrom,
   fieldOf,
+  hasLog,
+  hasOutput,
   nameOf,
+  shownOutput,
   shownStep,
   stepActions,
   stepTimes,
@@ -260,6 +263,13 @@ describe('the Gantt chart', () => {
     expect(stepTimes(approval, now)).toMatchObject({ waitMs: 0, ranMs: 1_000 });
   });
 
+  test('the items of a map wait for workers, the step itself does not', () => {
+    const items = { total: 4, succeeded: 4, failed: 0 };
+    const made = step('a', 1, { items, state: 'succeeded', decided_at: iso(0), ended_at: iso(800) });
+    expect(stepTimes(made, now)).toMatchObject({ waitMs: 0, ranMs: 800 });
+    expect(shownStep({ ...made, state: 'active' })).toBe('running');
+  });
+
   test('steps that did not start have no bar', () => {
     const skipped = step('b', 1, { state: 'skipped', decided_at: iso(0), ended_at: iso(0) });
     const { rows, ticks } = chart([step('a', 1, { state: 'open' }), skipped]);
@@ -286,6 +296,19 @@ describe('the Gantt chart', () => {
     expect(rows[0]).toMatchObject({ waitMs: 10, ranMs: 990 });
     expect(rows[1]?.wait?.from).toBe(0.3);
   });
+});
+
+test('of a long output the end is shown, of JSON each field on a line', () => {
+  expect(shownOutput('{"rows":3}')).toBe('{\n  "rows": 3\n}');
+  expect(shownOutput('three rows')).toBe('three rows');
+  expect(shownOutput(`${'x'.repeat(5_000)}end`)).toMatch(/^…x{1997}end$/);
+});
+
+test('the log of a program is its output, and a sub-workflow has none', () => {
+  const of = (kind: string) => [hasLog(step('a', 1, { kind })), hasOutput(step('a', 1, { kind }))];
+  expect(of('shell')).toEqual([true, false]);
+  expect(of('http')).toEqual([true, true]);
+  expect(of('workflow')).toEqual([false, true]);
 });
 
 test('a step is found in the job file, also in a sub-workflow and in finally', () => {

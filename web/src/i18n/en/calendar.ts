@@ -2,7 +2,7 @@ import { count } from '../plural';
 
 export const calendar = {
   title: 'Calendar',
-  busiest: 'Busiest coming hour:',
+  busiest: 'Busiest coming hour: ',
   busiestFires: (n: number) => `, ${count(n, 'fire')}`,
   nothing: 'No fires in these days',
   days: 'Days',

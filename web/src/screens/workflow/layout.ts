@@ -9,7 +9,7 @@ const TALLY = 21;
 /** A folded level: a title and a line for each of the five states. */
 export const LEVEL_HEIGHT = 136;
 /** The title of an unfolded sub-workflow. */
-export const TITLE = 44;
+export const TITLE = 54;
 const PADDING = 12;
 const ROW_GAP = 12;
 const COLUMN_GAP = 48;

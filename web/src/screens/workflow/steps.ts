@@ -1,6 +1,7 @@
 // What the screens say about a step of a workflow, from the fields that the server sends.
 import type { Graph, GraphNode, StepState } from '../../api/types';
 import { isOpen, type AnyState } from '../../lib/states';
+import { pretty } from '../../lib/text';
 
 /** The state as it is shown. Null: the graph of a job has no states. */
 export function shownStep(step: GraphNode): AnyState | null {
@@ -12,7 +13,7 @@ export function shownStep(step: GraphNode): AnyState | null {
     case 'active':
       if (step.kind === 'approve') return 'approval';
       if (step.kind === 'wait') return 'waiting';
-      return step.started_at ? 'running' : 'ready';
+      return step.started_at || step.items ? 'running' : 'ready';
     case 'failed':
       return step.reason === 'timed_out' || step.reason === 'cancelled' ? step.reason : 'failed';
     default:
@@ -56,9 +57,14 @@ export interface StepTimes {
 const NO_TIMES: StepTimes = { decided: null, started: null, ended: null, waitMs: null, ranMs: null };
 const time = (text: string | null | undefined) => (text ? Date.parse(text) : null);
 
-/** A wait and an approval need no worker: they begin when they are decided. */
+/** A wait and an approval need no worker, and each item of a map waits for its own: they begin when they are decided. */
 export function startsAtOnce(step: GraphNode): boolean {
-  return step.kind === 'wait' || step.kind === 'approve';
+  return step.kind === 'wait' || step.kind === 'approve' || Boolean(step.items);
+}
+
+/** It lasts until an event, an instant or a person ends it. */
+export function isWaiting(step: GraphNode): boolean {
+  return step.state === 'active' && (step.kind === 'wait' || step.kind === 'approve');
 }
 
 /** Waiting for a worker is separate from running. `now` is asked only while the step is active. */
@@ -91,6 +97,23 @@ export function stepActions(step: GraphNode): StepAction[] {
 /** Whether a new run can begin at this step: its workflow has ended. A step of a sub-workflow runs again with the whole of it. */
 export function canRetryFrom(graph: Pick<Graph, 'run' | 'state'>, step: GraphNode): boolean {
   return !!graph.run && !!graph.state && !isOpen(graph.state) && !step.parent;
+}
+
+/** What a program prints is its output: the log shows it. */
+export function hasOutput({ kind }: GraphNode): boolean {
+  return kind !== 'process' && kind !== 'shell';
+}
+
+/** The run of a sub-workflow and of another job is at work on no worker. */
+export function hasLog({ kind }: GraphNode): boolean {
+  return kind !== 'workflow' && kind !== 'job';
+}
+
+const OUTPUT_MAX = 2000;
+
+/** The output of a run as it is shown beside others: JSON with line breaks, and of a long output the end. */
+export function shownOutput(output: string): string {
+  return output.length > OUTPUT_MAX ? `…${output.slice(-OUTPUT_MAX)}` : pretty(output);
 }
 
 /** The name inside its own workflow: `book` of `settle/book`. */
