@@ -125,13 +125,16 @@ pub struct UniqueKey {
     pub expires_at: Timestamp,
 }
 
+/// The keys of rates begin with it: nobody holds them, and they are loaded with their shard.
+pub const RATE_PREFIX: &str = "rate/";
+
 /// Who holds a unique key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
     Run(RunId),
     /// The number of a message.
     Message(i64),
-    /// No message may ever be added under this key of the shard.
+    /// No message may ever be added under this key of the shard; or it is the key of a rate.
     Nobody(ShardId),
 }
 
@@ -366,6 +369,8 @@ pub struct Loaded {
     pub queues: Vec<QueueRecord>,
     /// All pages, without a gap.
     pub recent_counts: Vec<RecentCounts>,
+    /// The keys that begin with [`RATE_PREFIX`].
+    pub rates: Vec<UniqueKey>,
 }
 
 /// A place in the order of timers: wake time, then id.

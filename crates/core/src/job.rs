@@ -2,6 +2,7 @@
 
 mod check;
 mod labels;
+pub mod limit;
 mod message;
 mod planning;
 pub mod route;
@@ -26,6 +27,7 @@ use crate::template::{Scope, Template, Values};
 use crate::workflow::{Work, Workflow};
 
 pub use crate::invalid::Invalid;
+pub use limit::Limit;
 pub use route::{Labels, Route, Strategy};
 
 /// A job as the store keeps it.
@@ -92,8 +94,8 @@ pub struct Definition {
     pub overlap: Overlap,
     pub misfire: Misfire,
     pub priority: u8,
-    /// Attempts of this job that may run at once. `None` means no limit.
-    pub running_max: Option<u32>,
+    /// Each of them must allow a run.
+    pub limits: Vec<Limit>,
     pub unique: Option<Unique>,
     pub dead_letter: bool,
     pub keep: Keep,
@@ -119,7 +121,7 @@ impl Definition {
             overlap: Overlap::Skip,
             misfire: Misfire::default(),
             priority: 5,
-            running_max: None,
+            limits: Vec::new(),
             unique: None,
             dead_letter: true,
             keep: Keep::default(),
@@ -160,12 +162,17 @@ impl Definition {
         self.route.splits() || self.workflow().is_some()
     }
 
-    /// How many runs of the job may be ready or running at the same time; `None` means any number. A split run and a
-    /// workflow count as one: `limits.running` applies to their child runs.
+    /// How many runs of the job may be ready or running at the same time, whatever their keys; `None` means any number.
+    pub fn running_max(&self) -> Option<u32> {
+        self.limits.iter().filter(|limit| limit.per.is_none()).filter_map(|limit| limit.running).min()
+    }
+
+    /// Like [`Definition::running_max`], by the overlap policy too. A split run and a workflow count as one: limits apply
+    /// to their child runs.
     pub fn at_once_max(&self) -> Option<u32> {
         match self.overlap {
             Overlap::Allow if self.has_children() => None,
-            Overlap::Allow => self.running_max,
+            Overlap::Allow => self.running_max(),
             Overlap::Skip | Overlap::Queue | Overlap::QueueOne | Overlap::Replace => Some(1),
         }
     }

@@ -41,6 +41,10 @@ pub const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
 pub const COMMAND_WORDS_MAX: usize = 1024;
 pub const ENV_ENTRIES_MAX: usize = 256;
 pub const SCHEDULES_MAX: usize = 16;
+/// Limits of one job.
+pub const LIMITS_MAX: usize = 8;
+/// Starts of runs a second that a rate may allow, and the largest burst.
+pub const RATE_MAX: u32 = 1_000_000;
 pub const ATTEMPTS_MAX: u32 = 100;
 /// A run whose worker was lost this often without a new checkpoint in between is assumed to kill its workers.
 pub const LOSSES_MAX: u32 = 3;

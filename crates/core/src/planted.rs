@@ -89,6 +89,12 @@ pub enum Fault {
     RetryIgnoresNeeds,
     /// A retry reuses a step that failed.
     RetryReusesFailure,
+    /// A limit of runs at once is not looked at.
+    LimitForgotten,
+    /// What a rate has used up is not looked at.
+    RateForgotten,
+    /// The end of a run does not start the runs that wait for its place.
+    PlaceIsNotReturned,
     /// The error of a run that failed at its first attempt is not in the search index.
     ErrorIsNotIndexed,
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::Timestamp;
 use crate::change::{Skip, SkipReason};
 use crate::ids::RunId;
-use crate::job::{Definition, Job};
+use crate::job::{Definition, Job, Limit};
 use crate::name::Name;
 use crate::run::{Cause, Lack, Origin, Reason, Run, State, Status, Wait};
 use crate::schedule::When;
@@ -63,7 +63,7 @@ codes! {
     Paused "paused"
     /// An earlier run of the job is active, or was when the run was skipped.
     Overlap "overlap"
-    /// The job has as many runs at work as `limits.running` allows.
+    /// A limit of the job does not allow the run yet.
     Limit "limit"
     NoWorkerFits "no_worker_fits"
     NoFreeSlot "no_free_slot"
@@ -167,14 +167,23 @@ fn waiting(run: &Run, definition: &Definition, wait: Wait, earlier: Option<RunId
             };
             Why::new(Code::Overlap, message).since(entered).about_run(earlier)
         }
-        Wait::Limit => {
-            let max = definition.running_max.map_or(String::new(), |max| format!(" of {max}"));
-            let message = format!(
-                "the job has reached its limit{max} (`limits.running`); the run waits until another has ended"
-            );
-            Why::new(Code::Limit, message).since(entered).about_run(earlier)
+        Wait::Limit(index) => {
+            let limit = definition.limits.get(usize::from(index));
+            Why::new(Code::Limit, limited(limit)).since(entered).about_run(earlier)
         }
     }
+}
+
+fn limited(limit: Option<&Limit>) -> String {
+    let Some(limit) = limit else { return "the run waits for a limit of its job".to_owned() };
+    let whose = limit.per.as_ref().map_or(String::new(), |per| format!(" for its key (`per: {per}`)"));
+    let max = limit.running.map(|max| format!("{max} at once (`limits.running`)"));
+    let rate = limit.rate.map(|rate| format!("{} (`limits.rate`)", rate.in_words()));
+    let allowed: Vec<String> = max.into_iter().chain(rate).collect();
+    format!(
+        "the job has reached its limit of {}{whose}; the run starts when it allows",
+        allowed.join(" and ")
+    )
 }
 
 fn ready(run: &Run, since: Timestamp, facts: Facts) -> Why {

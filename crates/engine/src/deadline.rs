@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use punctual_core::ids::{RunId, Token};
+use punctual_core::Timestamp;
+use punctual_core::ids::{JobId, RunId, Token};
 
 /// How long a start or a progress may stay unwritten when no other change causes a commit.
 pub(crate) const LAZY_MAX: Duration = Duration::from_secs(1);
@@ -30,6 +31,10 @@ pub(crate) enum Deadline {
     Lazy,
     /// The lazy changes of delivered messages must be written now.
     Delivered,
+    /// A rate of the job may allow further runs at this time.
+    RateAllows(JobId, Timestamp),
+    /// What some rates have used up is free again at this time.
+    RatesFree(Timestamp),
     /// Unused queues may leave memory.
     Unused,
 }

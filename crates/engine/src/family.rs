@@ -86,13 +86,14 @@ impl Shard {
             let mut child = Run::new(run, namespace, origin, Trigger::Parent, whole.due, cx.now);
             child.sign(cx.pool.node());
             child.priority = whole.priority;
-            child.state = State::Waiting { wait: Wait::Limit };
+            child.state = State::Waiting { wait: Wait::Overlap };
             child.split_role =
                 Some(Box::new(SplitRole::Child { parent, part: Part { index, total }, worker }));
             // The definition of a part is that of the step.
             child.step.clone_from(&whole.step);
             let definition = Arc::clone(&definition);
             self.remember_run(LiveRun::new(Arc::new(child), definition, false), cx);
+            self.set_limit_keys(run);
             self.place(run, cx);
         }
     }

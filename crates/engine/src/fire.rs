@@ -84,6 +84,8 @@ impl Shard {
             Deadline::Gone(run) => self.give_up_absent(run, cx),
             Deadline::Lazy => self.lazy_deadline(cx.elapsed),
             Deadline::Delivered => self.delivered_is_due(cx),
+            Deadline::RateAllows(job, at) => self.rate_allows(job, at, cx),
+            Deadline::RatesFree(at) => self.forget_free_rates(at, cx),
             Deadline::Unused => self.let_unused_go(cx),
         }
     }

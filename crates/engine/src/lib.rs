@@ -22,6 +22,7 @@ pub mod wheel;
 mod deadline;
 pub mod fire;
 pub mod overlap;
+mod limits;
 pub mod family;
 pub mod workflow;
 pub mod assign;

@@ -20,6 +20,7 @@ use punctual_core::topic::Topic;
 use punctual_core::workflow::StepRecord;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::limits::Counters;
 use crate::pool::Class;
 
 pub(crate) type JobKey = (Namespace, Name);
@@ -31,22 +32,14 @@ pub(crate) struct LiveJob {
     pub(crate) stored: bool,
     /// Runs that were due and have not ended, without the held ones.
     pub(crate) active: BTreeSet<RunId>,
-    /// How many of these are ready, running or split, for `limits.running`.
-    pub(crate) placed: u32,
     /// Due runs that wait for an earlier one, ordered by due time, also after a reload.
     pub(crate) held: BTreeSet<(Timestamp, RunId)>,
     /// Runs in memory that wait for their due time.
     pub(crate) waiting: u32,
     /// The run that gathers the events of a topic.
     pub(crate) gathering: BTreeMap<Topic, RunId>,
-    pub(crate) children: Children,
-}
-
-/// The child runs of a job. The overlap policy applies to their parents, `limits.running` to the children.
-#[derive(Debug, Default)]
-pub(crate) struct Children {
-    placed: u32,
-    pub(crate) held: BTreeSet<(Timestamp, RunId)>,
+    /// Its runs by the keys of its limits.
+    pub(crate) counters: Counters,
 }
 
 impl LiveJob {
@@ -55,11 +48,10 @@ impl LiveJob {
             job,
             stored,
             active: BTreeSet::new(),
-            placed: 0,
             held: BTreeSet::new(),
             waiting: 0,
             gathering: BTreeMap::new(),
-            children: Children::default(),
+            counters: Counters::default(),
         }
     }
 
@@ -68,20 +60,22 @@ impl LiveJob {
     }
 
     /// Counts a run of the job that has entered its state.
-    pub(crate) fn enter(&mut self, run: &Run) {
+    pub(crate) fn enter(&mut self, live: &LiveRun) {
+        let run = &live.run;
+        self.counters.enter(&self.job.definition, live);
         match run.state {
             State::Waiting { wait: Wait::Due(_) } => self.waiting += 1,
-            State::Waiting { wait: Wait::Overlap | Wait::Limit } => {
-                self.held_beside(run).insert((run.due, run.id));
+            State::Waiting { wait: Wait::Overlap | Wait::Limit(_) } if run.parent().is_none() => {
+                self.held.insert((run.due, run.id));
                 self.active.remove(&run.id);
             }
+            State::Waiting { wait: Wait::Overlap | Wait::Limit(_) } => {}
             State::Waiting { wait: Wait::Backoff(_) } => self.activate(run),
             State::Waiting { wait: Wait::Events(_) } => {
                 self.gathering.extend(run.gathers().map(|gathered| (gathered.topic.clone(), run.id)));
             }
             State::Ready { .. } | State::Running { .. } | State::Split { .. } => {
                 self.activate(run);
-                *self.placed_beside(run) += u32::from(is_placed(run, &run.state));
             }
             State::Succeeded | State::Failed | State::TimedOut | State::Cancelled | State::Skipped => {
                 self.active.remove(&run.id);
@@ -90,15 +84,14 @@ impl LiveJob {
     }
 
     /// Reverses the count of a state that a run has left. It stays active until it ends or is held again.
-    pub(crate) fn leave(&mut self, run: &Run, state: &State) {
+    pub(crate) fn leave(&mut self, live: &LiveRun, state: &State) {
+        let run = &live.run;
+        self.counters.leave(&self.job.definition, live, state);
         match state {
             State::Waiting { wait: Wait::Due(_) } => self.waiting -= 1,
             State::Waiting { wait: Wait::Events(_) } => self.gathering.retain(|_, other| *other != run.id),
-            State::Waiting { wait: Wait::Overlap | Wait::Limit } => {
-                self.held_beside(run).remove(&(run.due, run.id));
-            }
-            State::Ready { .. } | State::Running { .. } | State::Split { .. } => {
-                *self.placed_beside(run) -= u32::from(is_placed(run, state));
+            State::Waiting { wait: Wait::Overlap | Wait::Limit(_) } => {
+                self.held.remove(&(run.due, run.id));
             }
             _ => {}
         }
@@ -109,34 +102,12 @@ impl LiveJob {
             self.active.insert(run.id);
         }
     }
-
-    fn placed_beside(&mut self, run: &Run) -> &mut u32 {
-        if run.parent().is_some() { &mut self.children.placed } else { &mut self.placed }
-    }
-
-    /// The held runs of the same kind: child runs, or all others.
-    fn held_beside(&mut self, run: &Run) -> &mut BTreeSet<(Timestamp, RunId)> {
-        if run.parent().is_some() { &mut self.children.held } else { &mut self.held }
-    }
-
-    /// Whether the job's limit allows no further run of this kind.
-    pub(crate) fn is_full_for(&self, run: &Run) -> bool {
-        let definition = &self.job.definition;
-        match run.parent() {
-            Some(_) => definition.running_max.is_some_and(|max| self.children.placed >= max),
-            None => definition.at_once_max().is_some_and(|max| self.placed >= max),
-        }
-    }
 }
 
-/// Whether a state counts against `limits.running`. A child that has children itself does not: they could wait for the
-/// place that it has.
-pub(crate) fn is_placed(run: &Run, state: &State) -> bool {
-    match state {
-        State::Ready { .. } | State::Running { .. } => true,
-        State::Split { .. } => run.parent().is_none(),
-        _ => false,
-    }
+/// Whether a run in this state has a place under the limits of its job. A run with child runs has none: they could wait for
+/// it.
+pub(crate) fn has_place(state: &State) -> bool {
+    matches!(state, State::Ready { .. } | State::Running { .. })
 }
 
 #[derive(Debug)]
@@ -148,12 +119,14 @@ pub(crate) struct LiveRun {
     pub(crate) saved_at: Option<Elapsed>,
     /// The steps that a retry reuses, until its workflow begins.
     pub(crate) reused: Vec<Arc<StepRecord>>,
+    /// Its key for each limit of its job.
+    pub(crate) limit_keys: Box<[Arc<str>]>,
 }
 
 impl LiveRun {
     pub(crate) fn new(run: Arc<Run>, definition: Arc<Definition>, stored: bool) -> LiveRun {
         let definition = run.own_definition(definition);
-        LiveRun { run, definition, stored, saved_at: None, reused: Vec::new() }
+        LiveRun { run, definition, stored, saved_at: None, reused: Vec::new(), limit_keys: Box::default() }
     }
 
     /// The requirements on a worker.

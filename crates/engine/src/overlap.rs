@@ -1,11 +1,11 @@
-//! Decides whether a due run may start, by its job's overlap policy and its limit.
+//! Decides whether a due run may start, by its job's overlap policy; `limits` decides next.
 //!
 //! Exact and in memory, because one shard owns the job: no row lock and no polling.
 
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::job::Overlap;
 use punctual_core::limits::HELD_PER_JOB_MAX;
-use punctual_core::run::{Cause, Event, Reason, Wait};
+use punctual_core::run::{Cause, Event, Reason, State, Status, Wait};
 
 use crate::Shard;
 use crate::event::Context;
@@ -46,6 +46,7 @@ impl Shard {
     fn arrive_under(&mut self, run: RunId, policy: impl Fn(Overlap) -> Overlap, cx: &mut Context<'_>) {
         let Some(job) = self.runs.get(&run).map(|live| live.run.job()) else { return };
         let Some(job) = job else { return self.place(run, cx) };
+        self.set_limit_keys(run);
         // Its job was deleted, so no overlap policy applies any more.
         let Some(live) = self.jobs.get(&job) else { return self.stop(run, Cause::JobDeleted, cx) };
         match judge(policy(live.job.definition.overlap), live.active.len(), live.held.len()) {
@@ -58,6 +59,7 @@ impl Shard {
                 self.transition(run, Event::Skipped(reason), cx);
             }
         }
+        self.shed(run, cx);
     }
 
     /// Holds the new run before it stops the older ones: when the last of them ends, the new one is released.
@@ -70,41 +72,43 @@ impl Shard {
         }
     }
 
-    /// Makes a run ready, or holds it when its job has reached its limit.
+    /// Makes a run ready, or holds it if another run of its job or a limit does not allow it.
     pub(crate) fn place(&mut self, run: RunId, cx: &mut Context<'_>) {
-        let Some(live) = self.runs.get(&run) else { return };
-        let job = live.run.job().and_then(|job| self.jobs.get(&job));
-        let full = job.is_some_and(|job| job.is_full_for(&live.run));
-        self.transition(run, if full { Event::Held(Wait::Limit) } else { Event::Due }, cx);
-        self.split(run, cx);
+        if self.is_beside_another(run) {
+            self.transition(run, Event::Held(Wait::Overlap), cx);
+        } else if self.pass_limits(run, cx) {
+            self.transition(run, Event::Due, cx);
+            self.split(run, cx);
+        }
+    }
+
+    /// Whether another run of the job is ready or running, and the policy forbids two. A retry may come back to such a job
+    /// after an edit of the policy.
+    fn is_beside_another(&self, run: RunId) -> bool {
+        let Some(live) = self.runs.get(&run).filter(|live| live.run.parent().is_none()) else { return false };
+        let Some(job) = live.run.job().and_then(|job| self.jobs.get(&job)) else { return false };
+        let has_begun = |other: &RunId| {
+            let other = self.runs.get(other).filter(|other| other.run.id != run);
+            other.is_some_and(|other| matches!(other.run.status(), Status::Ready | Status::Running))
+        };
+        job.job.definition.overlap != Overlap::Allow && job.active.iter().any(has_begun)
     }
 
     /// Releases the next held runs, after a run of the job has ended or is no longer placed.
     pub(crate) fn release(&mut self, job: JobId, cx: &mut Context<'_>) {
-        self.release_runs(job, cx);
-        self.release_children(job, cx);
+        self.release_overlapping(job, cx);
+        self.release_limited(job, cx);
     }
 
-    fn release_children(&mut self, job: JobId, cx: &mut Context<'_>) {
-        while let Some(live) = self.jobs.get(&job)
-            && let Some((_, next)) = live.children.held.first().copied()
-            && let Some(child) = self.runs.get(&next)
-            && !live.is_full_for(&child.run)
-        {
-            self.place(next, cx);
-        }
-    }
-
-    fn release_runs(&mut self, job: JobId, cx: &mut Context<'_>) {
+    fn release_overlapping(&mut self, job: JobId, cx: &mut Context<'_>) {
         while let Some(live) = self.jobs.get(&job)
             && let Some((_, next)) = live.held.first().copied()
+            && let Some(run) = self.runs.get(&next)
+            // A run that waits for a limit is released by that limit.
+            && run.run.state == (State::Waiting { wait: Wait::Overlap })
+            // By the current definition: an edit may have changed the policy since the run was held.
+            && (live.active.is_empty() || live.job.definition.overlap == Overlap::Allow)
         {
-            // By the current definition: an edit may have changed the policy or the limit since the run was held.
-            let definition = &live.job.definition;
-            let below = definition.at_once_max().is_none_or(|max| live.placed < max);
-            if !(below && (live.active.is_empty() || definition.overlap == Overlap::Allow)) {
-                return;
-            }
             self.place(next, cx);
         }
     }

@@ -21,6 +21,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::deadline::{Deadline, LAZY_DUE};
 use crate::event::{Context, Effect, Event};
+use crate::limits::Rates;
 use crate::memory::{Fetched, JobKey, LiveJob, LiveRun, Pins, Stored};
 use crate::plan::{Plan, TimerOwner};
 use crate::queue::{OpenNotices, Queues};
@@ -67,6 +68,7 @@ pub struct Shard {
     pub(crate) end_notices: OpenNotices,
     pub(crate) topics: Topics,
     pub(crate) tallies: Tallies,
+    pub(crate) rates: Rates,
     /// The workflows whose steps have begun.
     pub(crate) flows: FxHashMap<RunId, Flow>,
     /// Workflows of which a step may be decided or started.
@@ -142,6 +144,7 @@ impl Shard {
             end_notices: OpenNotices::default(),
             topics: Topics::default(),
             tallies: Tallies::new(loaded.shard, loaded.recent_counts),
+            rates: Rates::default(),
             flows: FxHashMap::default(),
             due_flows: BTreeSet::new(),
             step_timers: BTreeSet::new(),
@@ -154,6 +157,7 @@ impl Shard {
         // Sorted, so that a replay is the same whatever the order of the store.
         records.sort_by_key(|record| record.run.id);
         shard.topics.load(loaded.listeners);
+        shard.rates.load(loaded.rates);
         let mut steps: FxHashMap<RunId, Vec<Arc<StepRecord>>> = FxHashMap::default();
         for step in loaded.steps {
             steps.entry(step.key.run).or_default().push(step);
@@ -172,6 +176,7 @@ impl Shard {
         shard.give_up_outlived(cx);
         shard.load_queues(loaded.queues, cx);
         shard.count_approvals(cx);
+        shard.try_limited(cx);
         shard.advance_workflows(cx);
         shard
     }

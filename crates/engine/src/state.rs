@@ -3,11 +3,11 @@
 //! | state | holds |
 //! |---|---|
 //! | waiting for its due time | a timer of the plan |
-//! | waiting for an earlier run or for the job's limit | an entry among the job's held runs |
+//! | waiting for an earlier run or for a limit of the job | an entry among the job's held runs, and in the counters of its limits |
 //! | waiting for a retry | a deadline |
-//! | ready | a place under the job's limit, an entry in the ready queue |
-//! | running | a place under the job's limit, a slot of a worker or a message in a queue, a deadline |
-//! | split | a place under the job's limit, if it is no child; the timeout of a workflow |
+//! | ready | a place under each limit of the job, an entry in the ready queue |
+//! | running | a place under each limit of the job, a slot of a worker or a message in a queue, a deadline |
+//! | split | the timeout of a workflow |
 //!
 //! Only `enter` takes these and only `leave` returns them, also for runs that come from the store or go back to it. The
 //! exception is a deadline: it is not removed when its state is left, and has no effect when it passes later.
@@ -20,7 +20,7 @@ use punctual_core::run::{Event, State, Wait};
 use crate::Shard;
 use crate::deadline::Deadline;
 use crate::event::Context;
-use crate::memory::{LiveRun, is_placed};
+use crate::memory::{LiveRun, has_place};
 use crate::plan::TimerOwner;
 
 /// How a run came into its state.
@@ -42,7 +42,7 @@ impl Shard {
         }
         moved.sign(cx.pool.node());
         let (job, stays) = (moved.job(), holds_the_same(&before, &moved.state));
-        let is_displaced = is_placed(moved, &before) && !is_placed(moved, &moved.state);
+        let is_displaced = has_place(&before) && !has_place(&moved.state);
         self.dirty.runs.insert(run);
         if !stays {
             self.leave(run, &before, cx);
@@ -65,6 +65,7 @@ impl Shard {
             cx.pool.run_came();
         }
         if !is_undecided {
+            self.set_limit_keys(id);
             self.enter(id, Entered::ByLoad, cx);
         }
     }
@@ -81,7 +82,7 @@ impl Shard {
     fn leave(&mut self, run: RunId, state: &State, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get(&run) else { return };
         if let Some(job) = live.run.job().and_then(|job| self.jobs.get_mut(&job)) {
-            job.leave(&live.run, state);
+            job.leave(live, state);
         }
         match state {
             State::Waiting { wait: Wait::Due(at) } => self.plan.disarm(Some(*at), TimerOwner::Run(run)),
@@ -98,7 +99,7 @@ impl Shard {
     fn enter(&mut self, run: RunId, how: Entered, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get(&run) else { return };
         if let Some(job) = live.run.job().and_then(|job| self.jobs.get_mut(&job)) {
-            job.enter(&live.run);
+            job.enter(live);
         }
         match &live.run.state {
             State::Waiting { wait: Wait::Due(at) } => self.plan.arm(Some(*at), TimerOwner::Run(run)),
@@ -108,7 +109,7 @@ impl Shard {
             State::Waiting { wait: Wait::Events(at) } => {
                 self.deadlines.insert(cx.elapsed_at(*at), Deadline::Events(run));
             }
-            State::Waiting { wait: Wait::Overlap | Wait::Limit } => {}
+            State::Waiting { wait: Wait::Overlap | Wait::Limit(_) } => {}
             State::Split { since, .. } => {
                 let timeout = live.definition.timeout.filter(|_| live.definition.workflow().is_some());
                 if let Some(timeout) = timeout {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use punctual_core::attempt::{Assignment, End, Order, Outcome, Report};
 use punctual_core::command::{Command, Refusal, RunJob};
 use punctual_core::ids::{RunId, WorkerId};
-use punctual_core::job::{Definition, Overlap, Route, Strategy as Way};
+use punctual_core::job::{Definition, Limit, Overlap, Route, Strategy as Way};
 use punctual_core::limits::CHILDREN_MAX;
 use punctual_core::retry::Retry;
 use punctual_core::run::{Assignee, Cause, Lack, Part, Reason, Run, SplitRole, Status, Trigger, What};
@@ -332,7 +332,12 @@ fn what_stops_a_parent_stops_its_children_and_it_ends_when_they_have() {
 #[test]
 fn overlap_counts_the_parent_and_the_limit_its_children() {
     let mut cast = with_workers(&[("a", 16)]);
-    let job = |overlap| Definition { overlap, route: shards(3), running_max: Some(2), ..on([every("10s")]) };
+    let job = |overlap| Definition {
+        overlap,
+        route: shards(3),
+        limits: vec![Limit::of_running(2)],
+        ..on([every("10s")])
+    };
     cast.rig.ask(put("skip", job(Overlap::Skip))).unwrap();
     cast.rig.advance("20s");
     let parents = |cast: &Cast, job: &str| -> Vec<RunId> {

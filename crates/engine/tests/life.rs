@@ -11,7 +11,7 @@ use punctual_core::attempt::{End, Report};
 use punctual_core::change::{Row, SkipReason};
 use punctual_core::command::{Command, RunJob, Submit};
 use punctual_core::ids::RunId;
-use punctual_core::job::{Definition, Misfire, MisfirePolicy, Overlap, Unique};
+use punctual_core::job::{Definition, Limit, Misfire, MisfirePolicy, Overlap, Unique};
 use punctual_core::limits::GRACE_MAX;
 use punctual_core::name::Namespace;
 use punctual_core::progress::Progress;
@@ -84,7 +84,7 @@ fn definition(kind: usize) -> Definition {
     let mut definition = match kind {
         0 => Definition { overlap: Overlap::Queue, ..on([every("3s")]) },
         1 => Definition { overlap: Overlap::Replace, ..on([every("5s"), every("7s")]) },
-        2 => Definition { overlap: Overlap::Allow, running_max: Some(2), ..on([every("2s")]) },
+        2 => Definition { overlap: Overlap::Allow, limits: vec![Limit::of_running(2)], ..on([every("2s")]) },
         3 => {
             Definition { overlap: Overlap::QueueOne, ..on([Schedule { jitter: span("4s"), ..every("3s") }]) }
         }

@@ -6,6 +6,7 @@ mod schedules;
 mod clock_changes;
 mod misfire;
 mod overlap;
+mod limits;
 mod retry;
 mod timeout_and_cancel;
 mod progress;

@@ -2,7 +2,7 @@
 
 use Status::{Cancelled, Ready, Running, Skipped, Succeeded, Waiting};
 use punctual_core::attempt::End;
-use punctual_core::job::{Definition, Overlap};
+use punctual_core::job::{Definition, Limit, Overlap};
 use punctual_core::limits::HELD_PER_JOB_MAX;
 use punctual_core::run::{Cause, Reason, Status};
 
@@ -109,7 +109,7 @@ fn a_queue_is_bounded_and_says_so() {
 #[test]
 fn a_limit_holds_what_allow_would_start() {
     let mut rig = Rig::new(5);
-    rig.put("job", Definition { running_max: Some(2), ..job(Overlap::Allow) });
+    rig.put("job", Definition { limits: vec![Limit::of_running(2)], ..job(Overlap::Allow) });
     let runs = [(); 4].map(|()| rig.start("job"));
     assert_eq!(rig.statuses("job"), [Running, Running, Waiting, Waiting]);
     rig.succeed(runs[1]);
@@ -122,7 +122,7 @@ fn a_limit_holds_what_allow_would_start() {
 #[test]
 fn a_retry_meets_the_limit_again() {
     let mut rig = Rig::new(5);
-    let mut definition = Definition { running_max: Some(1), ..job(Overlap::Allow) };
+    let mut definition = Definition { limits: vec![Limit::of_running(1)], ..job(Overlap::Allow) };
     definition.retry.attempts = 2;
     rig.put("job", definition);
     let (first, second) = (rig.start("job"), rig.start("job"));
@@ -148,7 +148,7 @@ fn check_edit(from: Overlap, to: Definition, after_edit: [Status; 3], after_end:
 fn an_edit_to_allow_lets_all_in() {
     let allow = job(Overlap::Allow);
     check_edit(Overlap::Queue, allow.clone(), [Running; 3], [Succeeded, Running, Running]);
-    let two = Definition { running_max: Some(2), ..allow };
+    let two = Definition { limits: vec![Limit::of_running(2)], ..allow };
     check_edit(Overlap::Queue, two, [Running, Running, Waiting], [Succeeded, Running, Running]);
 }
 

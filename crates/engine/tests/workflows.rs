@@ -17,7 +17,7 @@ use punctual_core::attempt::{Assignment, End, Order, Outcome};
 use punctual_core::change::{Change, Row};
 use punctual_core::command::{Command, Refusal};
 use punctual_core::ids::RunId;
-use punctual_core::job::{Definition, Overlap, Route};
+use punctual_core::job::{Definition, Limit, Overlap, Route};
 use punctual_core::name::Namespace;
 use punctual_core::retry::Retry;
 use punctual_core::run::{Reason, Run, Status};
@@ -334,7 +334,7 @@ fn a_workflow_in_a_workflow_is_a_step() {
     let whole = Workflow { output: Some("steps.each.output".to_owned()), ..workflow(vec![each], vec![]) };
     let definition = Definition {
         params: Params(r#"{"regions":["eu","us"]}"#.into()),
-        running_max: Some(1),
+        limits: vec![Limit::of_running(1)],
         ..job(whole)
     };
     for is_ad_hoc in [false, true] {
@@ -363,7 +363,7 @@ fn a_step_may_be_split() {
     let mut load = step("load", &[]);
     load.policies.route = Some(Route { shards: Some(3), ..Route::default() });
     let run = rig.start_workflow(Definition {
-        running_max: Some(2),
+        limits: vec![Limit::of_running(2)],
         ..job(workflow(vec![load, step("b", &["load"])], vec![]))
     });
     let load = rig.steps(run)["load"].id;

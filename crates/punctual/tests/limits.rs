@@ -46,6 +46,13 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("name of a time zone", bytes(schedule::ZONE_MAX), "422 `invalid`"),
         ("duration, as text", bytes(schedule::DURATION_MAX), "422 `invalid`"),
         ("schedules of a job", count(limits::SCHEDULES_MAX), "422 `invalid`"),
+        ("limits of a job", count(limits::LIMITS_MAX), "422 `invalid`"),
+        ("starts a second that a rate allows, burst of a rate", count(limits::RATE_MAX), "422 `invalid`"),
+        (
+            "the key of a limit (`per`), as written and evaluated",
+            bytes(limits::KEY_BYTES_MAX),
+            "422 `invalid`",
+        ),
         ("parameters, as JSON", bytes(limits::PARAMS_BYTES_MAX), "422 `invalid`"),
         ("key", bytes(limits::KEY_BYTES_MAX), "422 `invalid`"),
         ("time a key is kept", span(limits::KEY_KEPT), "forgotten"),

@@ -10,6 +10,7 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_core::command::{ActOnSteps, Command, Expect, Key, PutJob, RetryRun, RunJob, Submit};
 use punctual_core::ids::RunId;
+use punctual_core::job::limit::{Beyond, Limit, Rate, Waiting};
 use punctual_core::job::{Definition, Labels, Misfire, MisfirePolicy, Overlap, Route, Strategy, Unique};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::retry::{Backoff, Retry};
@@ -180,14 +181,17 @@ impl People {
         let task = Task::Workflow(Box::new(workflows::workflow(dice)));
         // A workflow takes longer than many intervals: a queue of its fires, or of their steps, would only grow.
         let overlap = if plain.overlap == Overlap::Queue { Overlap::QueueOne } else { plain.overlap };
-        let running_max = plain.running_max.filter(|_| overlap != Overlap::Allow);
-        Definition { task, retry, route, at_most_once, overlap, running_max, ..plain }
+        // A rate would make the steps of one workflow last longer than the storm.
+        let is_slow = |limit: &Limit| overlap == Overlap::Allow || limit.rate.is_some();
+        let limits = plain.limits.iter().filter(|limit| !is_slow(limit)).cloned().collect();
+        Definition { task, retry, route, at_most_once, overlap, limits, ..plain }
     }
 
     fn plain_definition(&self, dice: &mut Dice, schedules: Vec<Schedule>) -> Definition {
         let at_most_once = dice.one_in(6);
         let attempts = if at_most_once { 1 } else { u32::try_from(1 + dice.below(4)).unwrap_or(1) };
         let overlaps = [Overlap::Skip, Overlap::Queue, Overlap::QueueOne, Overlap::Replace, Overlap::Allow];
+        let route = route(dice);
         let policies = [MisfirePolicy::Skip, MisfirePolicy::Once, MisfirePolicy::All];
         let backoffs = [Backoff::Fixed, Backoff::Linear, Backoff::Exponential];
         Definition {
@@ -210,12 +214,12 @@ impl People {
                 grace: Duration::from_millis(dice.below(15_000)),
             },
             priority: u8::try_from(dice.below(10)).unwrap_or(5),
-            running_max: dice.one_in(4).then(|| u32::try_from(1 + dice.below(3)).unwrap_or(1)),
             unique: dice.one_in(8).then(|| Unique { key: "unique".to_owned(), kept: kept(dice) }),
             dead_letter: !dice.one_in(4),
             labels: Labels::from([("team".to_owned(), format!("team-{attempts}"))]),
             search: vec!["ticket".to_owned()],
-            route: route(dice),
+            limits: limits(dice, &route),
+            route,
             ..Definition::of(Task::Shell("true".to_owned()))
         }
     }
@@ -295,4 +299,24 @@ fn key(dice: &mut Dice) -> Option<Key> {
 
 fn kept(dice: &mut Dice) -> Duration {
     KEPT_MIN + Duration::from_secs(if dice.one_in(3) { dice.below(3_000) } else { dice.below(40) })
+}
+
+/// Limits of the runs of a job. Few runs wait for a rate, and no child runs, which are never skipped: they would
+/// gather for as long as the storm lasts.
+fn limits(dice: &mut Dice, route: &Route) -> Vec<Limit> {
+    let mut limits = Vec::new();
+    let per = |dice: &mut Dice| dice.one_in(2).then(|| "{{ params.ticket % 3 }}".to_owned());
+    if dice.one_in(4) {
+        let max = u32::try_from(1 + dice.below(3)).unwrap_or(1);
+        limits.push(Limit { per: per(dice), ..Limit::of_running(max) });
+    }
+    if dice.one_in(4) && !route.splits() {
+        let count = u32::try_from(1 + dice.below(4)).unwrap_or(1);
+        let span = Duration::from_millis(500 + dice.below(4_000));
+        let rate = Some(Rate { count, span, burst: u32::try_from(1 + dice.below(2)).unwrap_or(1) });
+        let beyond = if dice.one_in(2) { Beyond::Oldest } else { Beyond::Skip };
+        let waiting = Some(Waiting { max: u32::try_from(dice.below(4)).unwrap_or(0), beyond });
+        limits.push(Limit { rate, waiting, per: per(dice), ..Limit::default() });
+    }
+    limits
 }

@@ -50,6 +50,21 @@ fn a_yield_that_counts_as_a_loss_is_found() {
 }
 
 #[test]
+fn a_limit_that_is_forgotten_is_found() {
+    check(Fault::LimitForgotten, "limit: ");
+}
+
+#[test]
+fn a_rate_that_is_forgotten_is_found() {
+    check(Fault::RateForgotten, "rate: ");
+}
+
+#[test]
+fn a_place_that_is_not_returned_is_found() {
+    check(Fault::PlaceIsNotReturned, "never lost: run");
+}
+
+#[test]
 fn an_add_that_ignores_its_delay_is_found() {
     check(Fault::AddIgnoresDelay, "never early");
 }
@@ -191,7 +206,7 @@ fn an_end_without_a_notice_to_its_followers_is_found() {
 
 #[test]
 fn a_notice_that_starts_a_job_twice_is_found() {
-    check(Fault::StartIsNotRemembered, "follow");
+    check(Fault::StartIsNotRemembered, "one key, one run");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! Every field is optional for serde; missing fields and fields that do not go together are reported here,
 //! with the name of the field. `core` then checks the whole definition.
 
+mod limit;
+mod one_or_many;
 mod policy;
 mod route;
 mod schedule;
@@ -24,7 +26,9 @@ use crate::schema;
 use crate::text::{Span, small};
 use crate::tree::{Node, Value};
 
-pub use policy::{Backoff, Keep, Limits, Misfire, MisfirePolicy, Overlap, Retry, RetryOn, Unique};
+pub use limit::{Beyond, Limit, Limits, Rate, Starts};
+pub use one_or_many::OneOrMany;
+pub use policy::{Backoff, Keep, Misfire, MisfirePolicy, Overlap, Retry, RetryOn, Unique};
 pub use route::{Route, Strategy};
 pub use schedule::{Schedule, Schedules, read_cron};
 pub(crate) use task::NEEDED;
@@ -191,7 +195,9 @@ impl JobFile {
         definition.misfire = self.misfire.unwrap_or_default().into_core();
         definition.priority = self.priority.unwrap_or(definition.priority);
         definition.route = self.route.unwrap_or_default().into_core();
-        definition.running_max = self.limits.and_then(|limits| limits.running);
+        if let Some(limits) = self.limits {
+            definition.limits = limits.convert("limits", Limit::into_core)?;
+        }
         definition.unique = self.unique.map(Unique::into_core).transpose()?;
         definition.dead_letter = self.dead_letter.unwrap_or(definition.dead_letter);
         definition.keep = self.keep.unwrap_or_default().into_core();
@@ -207,7 +213,7 @@ impl JobFile {
             description: (!definition.description.is_empty()).then(|| definition.description.clone()),
             labels: (!definition.labels.is_empty()).then(|| definition.labels.clone()),
             search: (!definition.search.is_empty()).then(|| definition.search.clone()),
-            schedule: Schedules::of(&definition.schedules),
+            schedule: Schedules::of(definition.schedules.iter().map(Schedule::of).collect()),
             task: Some(Task::of(&definition.task)),
             params: Some(serde_json::from_str(&definition.params.0).unwrap_or_default()),
             timeout: definition.timeout.map(Span),
@@ -218,7 +224,7 @@ impl JobFile {
             misfire: Some(Misfire::of(&definition.misfire)),
             priority: Some(definition.priority),
             route: Some(Route::of(&definition.route)),
-            limits: definition.running_max.map(|running| Limits { running: Some(running) }),
+            limits: Limits::of(definition.limits.iter().map(Limit::of).collect()),
             unique: definition.unique.as_ref().map(Unique::of),
             dead_letter: Some(definition.dead_letter),
             keep: Some(Keep::of(&definition.keep)),

@@ -1,7 +1,7 @@
 //! Refuses invalid definitions, before anything of them is stored.
 
 use super::labels::{check_labels, check_search};
-use super::{Definition, Invalid, check_description};
+use super::{Definition, Invalid, check_description, limit};
 use crate::task::{self, Task};
 use crate::template::Scope;
 use crate::workflow::{Step, Workflow};
@@ -152,9 +152,7 @@ impl Definition {
                 "cannot be kept with retry.attempts above 1; drop one of them",
             ));
         }
-        if self.running_max == Some(0) {
-            return Err(Invalid::new("limits.running", "at least 1; pause the job to stop it"));
-        }
+        limit::check(&self.limits)?;
         if self.keep.runs == 0 || self.keep.days == 0 {
             return Err(Invalid::new("keep", "at least 1 run and 1 day"));
         }

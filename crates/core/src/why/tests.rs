@@ -17,7 +17,7 @@ fn at(seconds: u64) -> Timestamp {
 }
 
 fn definition() -> Definition {
-    Definition { running_max: Some(2), ..Definition::of(Task::Noop) }
+    Definition { limits: vec![crate::job::Limit::of_running(2)], ..Definition::of(Task::Noop) }
 }
 
 fn run(state: State) -> Run {
@@ -44,7 +44,7 @@ fn a_waiting_run_says_what_it_waits_for() {
     assert_eq!(backoff.until, Some(at(5)));
     let held = check(&waiting(Wait::Overlap), LED, Code::Overlap, "until run 7 of the same job");
     assert_eq!(held.details.run, Some(RunId(7)));
-    check(&waiting(Wait::Limit), LED, Code::Limit, "its limit of 2 (`limits.running`)");
+    check(&waiting(Wait::Limit(0)), LED, Code::Limit, "its limit of 2 at once (`limits.running`)");
 }
 
 #[test]

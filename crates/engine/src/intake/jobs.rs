@@ -101,6 +101,9 @@ impl Shard {
             self.skip_dropped(&before, &after);
             self.revise(&after, after.state());
             self.listen_to_topics(&after, cx);
+            if !(before.definition.limits.is_empty() && after.definition.limits.is_empty()) {
+                self.recount(id, cx);
+            }
         }
         self.release(id, cx);
         self.job_answer(id, Made::Changed)

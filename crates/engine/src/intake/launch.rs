@@ -6,7 +6,7 @@ use punctual_core::Timestamp;
 use punctual_core::change::{Holder, RunRecord};
 use punctual_core::command::{Answer, Refusal, RetryRun, RunJob, Submit};
 use punctual_core::ids::{JobId, RunId};
-use punctual_core::job::{Definition, Invalid};
+use punctual_core::job::{Definition, Invalid, limit};
 use punctual_core::limits::{CHAIN_MAX, LIVE_RUNS_MAX};
 use punctual_core::name::Namespace;
 use punctual_core::progress::Reported;
@@ -50,6 +50,7 @@ impl Shard {
             Some(caller) => (Some(self.link_to(caller, key.as_ref())?), self.params_on_top(id, ask.params)?),
             None => (None, ask.params),
         };
+        self.check_limit_keys(id, params.as_ref(), cx.now)?;
         room_for_one(cx)?;
         // A manual start in the same instant as a fire comes after it.
         self.fire_due(id, cx);
@@ -70,6 +71,12 @@ impl Shard {
             return Err(Invalid::new("job", message));
         }
         Ok(Link { caller: Some(caller.sender), depth: caller.depth + 1, ..Link::default() })
+    }
+
+    /// Refuses parameters that give no key for a limit of the job.
+    fn check_limit_keys(&self, job: JobId, params: Option<&Params>, due: Timestamp) -> Result<(), Invalid> {
+        let Some(definition) = self.jobs.get(&job).map(|live| &live.job.definition) else { return Ok(()) };
+        limit::check_keys(&definition.limits, params.unwrap_or(&definition.params), due)
     }
 
     /// Parameters on top of those of a job.

@@ -182,6 +182,7 @@ impl Shard {
         self.write_step(StepRecord { child: Some(id), ..StepRecord::active(key, cx.now) });
         let definition = Arc::clone(&prepared.definition);
         self.remember_run(LiveRun::new(Arc::new(child), definition, false), cx);
+        self.set_limit_keys(id);
         self.place(id, cx);
     }
 
@@ -207,7 +208,7 @@ impl Shard {
         let id = RunId(self.ids.next(cx.now));
         let mut child = Run::new(id, whole.namespace.clone(), origin, Trigger::Parent, whole.due, cx.now);
         child.priority = priority;
-        child.state = RunState::Waiting { wait: Wait::Limit };
+        child.state = RunState::Waiting { wait: Wait::Overlap };
         let (step, item) = (key.step, key.item);
         child.step = Some(Box::new(StepOf { parent: whole.id, step, path, item }));
         Some(child)

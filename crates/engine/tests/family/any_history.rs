@@ -105,7 +105,7 @@ proptest! {
         let mut cast = with_workers(&[("a", 2), ("b", 2)]);
         let route = sharded.map_or_else(broadcast, shards);
         let retry = Retry { attempts, delay: Duration::from_secs(1), ..Retry::default() };
-        cast.rig.ask(put("job", Definition { retry, running_max, ..split(route) })).unwrap();
+        cast.rig.ask(put("job", Definition { retry, limits: running_max.map(Limit::of_running).into_iter().collect(), ..split(route) })).unwrap();
         let parent = cast.rig.start("job");
         let total = cast.children(parent).len();
         prop_assert_eq!(total, sharded.map_or(2, |count| count as usize));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::attempt::Order;
-use punctual_core::change::{Row, RowKey, Skip};
+use punctual_core::change::{RATE_PREFIX, Row, RowKey, Skip};
 use punctual_core::ids::RunId;
 use punctual_core::job::Job;
 use punctual_core::run::{Origin, Run, Status};
@@ -47,6 +47,12 @@ impl Rig {
     /// The due times of a job's runs, in seconds since the beginning.
     pub(crate) fn dues(&self, job: &str) -> Vec<i64> {
         self.runs(job).iter().map(|run| seconds(run.due)).collect()
+    }
+
+    /// Rows of rates that are not free.
+    pub(crate) fn rates(&self) -> usize {
+        let is_rate = |row: &&Row| matches!(row, Row::Unique(unique) if unique.key.starts_with(RATE_PREFIX));
+        self.rows.all().filter(is_rate).count()
     }
 
     pub(crate) fn skips(&self) -> Vec<Skip> {

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use punctual_core::change::{
-    Batch, Change, Found, Loaded, Row, RowKey, RunRecord, TimerPage, TimerPosition, Want,
+    Batch, Change, Found, Loaded, RATE_PREFIX, Row, RowKey, RunRecord, TimerPage, TimerPosition, Want,
 };
 use punctual_core::ids::{Epoch, JobId, RunId, ShardId};
 use punctual_core::job::{Definition, Job};
@@ -90,7 +90,12 @@ impl Rows {
             _ => None,
         });
         let steps = steps.collect();
-        Loaded { shard, epoch: EPOCH, commit, last_id, runs, steps, listeners, queues, recent_counts }
+        let rates = self.rows.iter().filter(|((of, _), _)| *of == shard).filter_map(|(_, row)| match row {
+            Row::Unique(unique) if unique.key.starts_with(RATE_PREFIX) => Some(unique.clone()),
+            _ => None,
+        });
+        let rates = rates.collect();
+        Loaded { shard, epoch: EPOCH, commit, last_id, runs, steps, listeners, queues, recent_counts, rates }
     }
 
     pub(crate) fn fetch(&self, shard: ShardId, wants: &[Want]) -> Found {

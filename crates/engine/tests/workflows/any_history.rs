@@ -188,7 +188,7 @@ proptest! {
         prop_assert_eq!(whole.check(), Ok(()));
         let graph = Graph::of(&whole).unwrap();
         let mut rig = Rig::new(3);
-        let run = rig.start_workflow(Definition { running_max, ..job(whole) });
+        let run = rig.start_workflow(Definition { limits: running_max.map(Limit::of_running).into_iter().collect(), ..job(whole) });
         for happening in happenings {
             happen(&mut rig, run, happening);
             check(&rig, run, &graph)?;

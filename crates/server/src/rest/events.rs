@@ -198,8 +198,10 @@ impl Story {
             let mut frames = Frames::default();
             let seen = self.seen;
             for event in Event::all(&run).into_iter().filter(|event| event.seq > seen) {
-                // In the order of time.
-                if let Some(before) = progress.take_if(|progress| progress.at < event.at) {
+                // In the order of time. A last report that arrives together with the end comes before it.
+                let ends = event.to.0.is_terminal();
+                let comes_first = |at| at < event.at || (ends && at == event.at);
+                if let Some(before) = progress.take_if(|progress| comes_first(progress.at)) {
                     frames.add("progress", None, &before);
                 }
                 self.seen = event.seq;

@@ -21,7 +21,7 @@ const LIVE: [Status; 3] = [Status::Waiting, Status::Ready, Status::Running];
 pub(crate) async fn of_run(State(endpoints): State<Endpoints>, at: RunAt) -> Result<Json<Why>, Failed> {
     let record = endpoints.find_run(&at).await?;
     let earlier = match (&record.run.state, record.run.job()) {
-        (run::State::Waiting { wait: Wait::Overlap | Wait::Limit }, Some(job)) => {
+        (run::State::Waiting { wait: Wait::Overlap | Wait::Limit(_) }, Some(job)) => {
             endpoints.active_run(job, at.run).await?
         }
         _ => None,

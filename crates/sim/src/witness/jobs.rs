@@ -131,8 +131,8 @@ impl Jobs {
     pub(super) fn held(&self, runs: &Runs) -> Verdict {
         let mut held: FxHashMap<JobId, RunId> = FxHashMap::default();
         for run in runs.live().filter(|run| run.retry_of.is_none() && run.parent().is_none()) {
-            let (State::Waiting { wait: Wait::Overlap | Wait::Limit }, Some(id)) = (&run.state, run.job())
-            else {
+            // A run that waits for a limit may have begun before the one that waits for it.
+            let (State::Waiting { wait: Wait::Overlap }, Some(id)) = (&run.state, run.job()) else {
                 continue;
             };
             let Some(job) = self.rows.get(&id).filter(|job| job.revision == 1) else { continue };
@@ -161,6 +161,12 @@ impl Jobs {
         }
         let (name, revision) = (&job.name, job.revision);
         Err(format!("revision {revision} of job {name} was acknowledged before it was committed"))
+    }
+
+    /// The job of a run, with its definition, if it exists and was never edited.
+    pub(super) fn unedited(&self, run: &Run) -> Option<(JobId, &Definition)> {
+        let job = self.rows.get(&run.job()?).filter(|job| job.revision == 1)?;
+        Some((job.id, &job.definition))
     }
 
     /// The definition that a run was made with.

@@ -14,6 +14,7 @@ mod leaders;
 mod messages;
 mod deliveries;
 mod late;
+mod limits;
 mod statistics;
 mod steps;
 mod topics;
@@ -41,6 +42,7 @@ use jobs::Jobs;
 use keys::Keys;
 use late::Late;
 pub(crate) use leaders::{Leaders, Life};
+use limits::Limits;
 use messages::Messages;
 use runs::Runs;
 pub(crate) use statistics::Statistics;
@@ -61,6 +63,7 @@ pub(crate) struct Witness {
     messages: Messages,
     pub(crate) deliveries: Deliveries,
     pub(crate) late: Late,
+    limits: Limits,
     pub(crate) statistics: Statistics,
     steps: Steps,
     topics: Topics,
@@ -91,6 +94,7 @@ impl Witness {
         seen.commits += 1;
         let born = self.runs.landed(batch, seen)?;
         self.jobs.landed(batch, &self.runs, seen)?;
+        self.limits.landed(batch, &self.jobs, &self.runs, seen)?;
         self.keys.landed(batch, &born, &self.runs, seen)?;
         self.dead_letters.landed(batch, &self.jobs, |run| self.asks.may_be_decided(run), seen)?;
         self.asks.landed(batch, &born)?;
@@ -120,6 +124,7 @@ impl Witness {
     /// All batches of a transaction were committed.
     pub(crate) fn settled(&self) -> Verdict {
         self.jobs.overlap(&self.runs)?;
+        Limits::at_once(&self.jobs, &self.runs)?;
         self.jobs.held(&self.runs)
     }
 

@@ -63,6 +63,9 @@ seen! {
     /// Steps that an event has woken, and runs with several events.
     steps_woken,
     gathered,
+    /// Runs that waited for a limit, and starts that a rate counted.
+    limited,
+    rated,
     /// Messages that were handed to jobs.
     handed,
     /// Recorded times that were compared with the arrival of their command or report.

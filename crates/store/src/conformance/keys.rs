@@ -133,3 +133,20 @@ pub async fn the_same_key_in_two_shards_is_two_keys(store: &dyn Store) -> Result
     assert!(key(store, OTHER, "same").await?.is_some());
     Ok(())
 }
+
+/// A load brings the keys of rates, and no other keys.
+pub async fn the_keys_of_rates_are_loaded_with_their_shard(store: &dyn Store) -> Result<()> {
+    let (mut leader, mut other) = (Leader::of(store, SHARD).await?, Leader::of(store, OTHER).await?);
+    let rate = |shard, text: &str| UniqueKey {
+        key: Arc::from(text),
+        holder: Holder::Nobody(shard),
+        expires_at: at(60),
+    };
+    let rates = ["rate/7:0:", "rate/7:0:a/b", "rate/8:1:\u{10ffff}"].map(|text| rate(SHARD, text));
+    let around = ["job/default:a:rate/", "rate", "rate0", "retry/default:1:a"].map(|text| rate(SHARD, text));
+    leader.insert(store, rates.iter().chain(&around).cloned().map(Row::Unique)).await?;
+    other.insert(store, [Row::Unique(rate(OTHER, "rate/9:0:"))]).await?;
+    assert_eq!(store.load(SHARD, leader.epoch).await?.rates, rates);
+    assert_eq!(store.load(OTHER, other.epoch).await?.rates, [rate(OTHER, "rate/9:0:")]);
+    Ok(())
+}

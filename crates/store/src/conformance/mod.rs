@@ -108,7 +108,8 @@ macro_rules! conformance {
                     a_key_expires_by_itself_and_survives_the_pruning_of_its_run
                     an_expired_key_can_be_taken_over
                     the_longest_key_is_kept_whole
-                    the_same_key_in_two_shards_is_two_keys;
+                    the_same_key_in_two_shards_is_two_keys
+                    the_keys_of_rates_are_loaded_with_their_shard;
                 runs:
                     runs_are_listed_newest_first
                     runs_are_listed_oldest_first_on_request

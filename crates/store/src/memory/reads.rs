@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use punctual_core::change::{
-    DeadLetter, DeletedJob, Found, Loaded, Revision, Row, RowKey, RunRecord, Skip, TimerPage, TimerPosition,
-    UniqueKey, Want,
+    DeadLetter, DeletedJob, Found, Loaded, RATE_PREFIX, Revision, Row, RowKey, RunRecord, Skip, TimerPage,
+    TimerPosition, UniqueKey, Want,
 };
 use punctual_core::ids::{Epoch, JobId, RunId, ShardId, Token};
 use punctual_core::job::{Definition, Job};
@@ -263,8 +263,18 @@ impl Tables {
             _ => None,
         });
         let recent_counts = recent_counts.collect();
+        let rates = self.rates(shard);
         let (commit, last_id) = (row.commit, row.last_id);
-        Ok(Loaded { shard, epoch, commit, last_id, runs, steps, listeners, queues, recent_counts })
+        Ok(Loaded { shard, epoch, commit, last_id, runs, steps, listeners, queues, recent_counts, rates })
+    }
+
+    fn rates(&self, shard: ShardId) -> Vec<UniqueKey> {
+        let first = (RowKey::Unique(Arc::from(RATE_PREFIX)), ShardId(0));
+        let rows = self.rows.range(first..).map_while(|((_, of), row)| match row {
+            Row::Unique(unique) if unique.key.starts_with(RATE_PREFIX) => Some((*of, unique)),
+            _ => None,
+        });
+        rows.filter(|(of, _)| *of == shard).map(|(_, unique)| unique.clone()).collect()
     }
 
     /// The steps of a run, in the order of their keys.

@@ -221,6 +221,9 @@ pub(crate) mod dead_letters {
 pub(crate) mod uniques {
     pub(crate) const GET: &str = "SELECT unique_key, run, expires_at FROM uniques /*! FORCE INDEX (PRIMARY) */ \
          WHERE {keys shard int2, unique_key bytea}";
+    /// The keys from $2 up to, not including, $3.
+    pub(crate) const LOAD: &str = "SELECT unique_key, run, expires_at FROM uniques /*! FORCE INDEX (PRIMARY) */ \
+         WHERE shard = $1 AND unique_key >= $2 AND unique_key < $3 ORDER BY unique_key";
     pub(crate) const EXPIRED: &str = "SELECT shard, unique_key FROM uniques \
          /*! FORCE INDEX (uniques_expiry) */ WHERE expires_at < $1 ORDER BY expires_at LIMIT $2";
     pub(crate) const DELETE_EXPIRED: &str =

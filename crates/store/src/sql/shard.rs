@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::Timestamp;
-use punctual_core::change::{Found, Loaded, TimerPage, TimerPosition, Want};
+use punctual_core::change::{Found, Loaded, RATE_PREFIX, TimerPage, TimerPosition, Want};
 use punctual_core::ids::{Epoch, SessionId, ShardId};
 use punctual_core::job::Job;
 use punctual_core::queue::Message;
@@ -43,22 +43,26 @@ pub(crate) async fn release(
 
 pub(crate) async fn load(c: &mut dyn Connection, shard: ShardId, epoch: Epoch) -> Result<Loaded> {
     let (first, last) = live_key::span(shard);
+    // The next byte after the slash that ends the prefix.
+    let rates_end = RATE_PREFIX.replace('/', "0");
     let asks = [
         ask!(shards::GET, shard.0, epoch.0),
         ask!(runs::LOAD, shard.0, first, last),
         ask!(queues::LOAD, shard.0),
         ask!(statistics::RECENT, shard.0),
         ask!(listeners::LOAD, shard.0),
+        ask!(uniques::LOAD, shard.0, RATE_PREFIX.as_bytes(), rates_end.as_bytes()),
     ];
     let (mut fence, mut live, mut queues) = (None, Vec::new(), Vec::new());
-    let (mut recent_counts, mut listeners) = (Vec::new(), Vec::new());
+    let (mut recent_counts, mut listeners, mut rates) = (Vec::new(), Vec::new(), Vec::new());
     c.query(&asks, &mut |index, row| {
         match index {
             0 => fence = Some((row.int(0)?.cast_unsigned(), row.int(1)?)),
             1 => live.push((decode::run(row, 0)?, false)),
             2 => queues.push(decode::queue(row)?),
             3 => recent_counts.push(decode::recent_counts(row)?),
-            _ => listeners.push(codec::read_listener(row.bytes(0)?)?),
+            4 => listeners.push(codec::read_listener(row.bytes(0)?)?),
+            _ => rates.push(decode::unique(row)?),
         }
         Ok(true)
     })
@@ -69,7 +73,7 @@ pub(crate) async fn load(c: &mut dyn Connection, shard: ShardId, epoch: Epoch) -
     let mut steps = c.by_keys(steps::OF_RUNS, workflows, decode::step).await?;
     steps.sort_unstable_by_key(|step| step.key);
     let runs = records::records(c, live).await?;
-    Ok(Loaded { shard, epoch, commit, last_id, runs, steps, listeners, queues, recent_counts })
+    Ok(Loaded { shard, epoch, commit, last_id, runs, steps, listeners, queues, recent_counts, rates })
 }
 
 pub(crate) async fn fetch(c: &mut dyn Connection, wants: &[(ShardId, Want)]) -> Result<Found> {

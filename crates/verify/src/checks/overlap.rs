@@ -81,7 +81,7 @@ fn check_job(sheet: &mut Sheet<'_>, attempts: &[Attempt<'_>]) {
 
 #[cfg(test)]
 mod tests {
-    use punctual_core::job::Overlap;
+    use punctual_core::job::{Limit, Overlap};
     use punctual_core::run::{Status, What};
 
     use super::RunRecord;
@@ -93,7 +93,7 @@ mod tests {
         let mut story = Story::every_ten_seconds();
         story.edit(|definition| {
             definition.overlap = overlap;
-            definition.running_max = running_max;
+            definition.limits = running_max.map(Limit::of_running).into_iter().collect();
         });
         story.fire(10).fire(20).fire(30);
         for run in &mut story.runs {
@@ -126,7 +126,7 @@ mod tests {
             let mut story = Story::every_ten_seconds();
             story.edit(|definition| {
                 definition.route.shards = Some(3);
-                definition.running_max = running_max;
+                definition.limits = running_max.map(Limit::of_running).into_iter().collect();
                 definition.overlap = overlap;
             });
             story.fire_split(10, 3).fire_split(20, 3);
@@ -146,7 +146,7 @@ mod tests {
         let mut story = Story::every_ten_seconds();
         story.edit(|definition| {
             definition.route.shards = Some(3);
-            definition.running_max = Some(2);
+            definition.limits = vec![Limit::of_running(2)];
         });
         story.fire_split(10, 3);
         story.breaks(Check::Overlap, "2 may run at once");

@@ -57,7 +57,7 @@ impl Rules {
         Ok(Rules {
             schedules: schedules.collect::<Result<_, _>>()?,
             overlap: written.overlap.map_or(Ok(Overlap::Skip), |text| read_overlap(&text))?,
-            running_max: written.limits.and_then(|limits| limits.running),
+            running_max: written.limits.and_then(WrittenLimits::running_max),
             splits: written.route.is_some_and(|route| route.splits())
                 || written.task.is_some_and(|task| task.workflow.is_some()),
             at_most_once: written.at_most_once.unwrap_or(false),
@@ -72,7 +72,7 @@ impl From<&Definition> for Rules {
         Rules {
             schedules: definition.schedules.clone(),
             overlap: definition.overlap,
-            running_max: definition.running_max,
+            running_max: definition.running_max(),
             splits: definition.has_children(),
             at_most_once: definition.at_most_once,
             resume: definition.retry.resume,
@@ -140,8 +140,27 @@ struct WrittenSchedule {
 }
 
 #[derive(Deserialize)]
-struct WrittenLimits {
+#[serde(untagged)]
+enum WrittenLimits {
+    Many(Vec<WrittenLimit>),
+    One(WrittenLimit),
+}
+
+#[derive(Deserialize)]
+struct WrittenLimit {
     running: Option<u32>,
+    per: Option<String>,
+}
+
+impl WrittenLimits {
+    /// How many runs may be at work, whatever their keys.
+    fn running_max(self) -> Option<u32> {
+        let limits = match self {
+            WrittenLimits::Many(limits) => limits,
+            WrittenLimits::One(limit) => vec![limit],
+        };
+        limits.into_iter().filter(|limit| limit.per.is_none()).filter_map(|limit| limit.running).min()
+    }
 }
 
 #[derive(Deserialize)]
@@ -250,7 +269,7 @@ mod tests {
             ],
             "task": { "shell": "true" },
             "overlap": "allow",
-            "limits": { "running": 4, "rate": "100/m" },
+            "limits": [{ "running": 4, "rate": "100/m" }, { "running": 1, "per": "{{ params.customer }}" }],
             "at_most_once": true,
             "retry": { "attempts": 3, "resume": false },
         }))

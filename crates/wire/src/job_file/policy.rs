@@ -180,13 +180,6 @@ impl Misfire {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, expecting = "a map like { running: 1 }")]
-pub struct Limits {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub running: Option<u32>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { key: \"order-17\", for: 24h }")]
 pub struct Unique {
     pub key: Option<String>,

@@ -1,28 +1,21 @@
 //! `schedule:`, one map or a list of maps.
 
 use std::time::Duration;
-use std::{fmt, slice};
 
 use punctual_core::Timestamp;
 use punctual_core::name::Name;
 use punctual_core::queue::QueueName;
 use punctual_core::schedule::{self as rule, Language, ScheduleCalendar, Weekdays, When};
 use punctual_core::topic::{self, Ends, Gather, OnEvent, Topic};
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
-use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::one_or_many::{Entry, OneOrMany};
 use crate::error::Error;
 use crate::schema::{self, one_of};
 use crate::text::{Instant, Span, Text};
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum Schedules {
-    One(Box<Schedule>),
-    Many(Vec<Schedule>),
-}
+pub type Schedules = OneOrMany<Schedule>;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { every: 30s }")]
@@ -150,44 +143,13 @@ fn is_default(on: &Ends) -> bool {
 
 schema::by_hand!(Schedules as "Schedules": one_of([schema::of::<Schedule>(), schema::list_of::<Schedule>()]); Schedule);
 
-/// Written by hand, because an untagged enum would lose the position of an error.
-impl<'de> Deserialize<'de> for Schedules {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OneOrMany;
-
-        impl<'de> Visitor<'de> for OneOrMany {
-            type Value = Schedules;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map like { every: 30s } or a list of such maps")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Schedules, A::Error> {
-                Schedule::deserialize(MapAccessDeserializer::new(map)).map(Box::new).map(Schedules::One)
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Schedules, A::Error> {
-                Vec::deserialize(SeqAccessDeserializer::new(list)).map(Schedules::Many)
-            }
-        }
-        deserializer.deserialize_any(OneOrMany)
-    }
+impl Entry for Schedule {
+    const EXAMPLE: &str = "{ every: 30s }";
 }
 
 impl Schedules {
     pub(super) fn into_core(self, spread_key: &str) -> Result<Vec<rule::Schedule>, Error> {
-        match self {
-            Schedules::One(schedule) => {
-                Ok(vec![schedule.into_core(spread_key).map_err(|error| error.under("schedule"))?])
-            }
-            Schedules::Many(list) => list
-                .into_iter()
-                .enumerate()
-                .map(|(index, schedule)| {
-                    schedule.into_core(spread_key).map_err(|error| error.under(&format!("schedule[{index}]")))
-                })
-                .collect(),
-        }
+        self.convert("schedule", |schedule| schedule.into_core(spread_key))
     }
 
     /// A description, one line per schedule. `None` means that a schedule cannot be parsed, as from a newer server.
@@ -199,19 +161,7 @@ impl Schedules {
 
     /// The shortest pause of all `after_finish` schedules. `None` means that there is no such schedule.
     pub fn after_finish(&self) -> Option<Duration> {
-        let schedules = match self {
-            Schedules::One(schedule) => slice::from_ref(&**schedule),
-            Schedules::Many(schedules) => schedules.as_slice(),
-        };
-        schedules.iter().filter_map(|schedule| schedule.after_finish.map(|pause| pause.0)).min()
-    }
-
-    pub(super) fn of(schedules: &[rule::Schedule]) -> Option<Schedules> {
-        match schedules {
-            [] => None,
-            [schedule] => Some(Schedules::One(Box::new(Schedule::of(schedule)))),
-            many => Some(Schedules::Many(many.iter().map(Schedule::of).collect())),
-        }
+        self.as_slice().iter().filter_map(|schedule| schedule.after_finish.map(|pause| pause.0)).min()
     }
 }
 
@@ -296,7 +246,7 @@ impl Schedule {
         }
     }
 
-    fn of(schedule: &rule::Schedule) -> Schedule {
+    pub(super) fn of(schedule: &rule::Schedule) -> Schedule {
         let mut form = Schedule {
             jitter: (!schedule.jitter.is_zero()).then_some(Span(schedule.jitter)),
             start: schedule.start.map(Text),

@@ -292,7 +292,7 @@ fn what_is_written_reads_back_the_same() {
     let draft = read_one(&job(
         "namespace: payments\nlabels: { team: billing }\nsearch: [region]\nschedule: [{ cron: 0 1 * * *, timezone: Asia/Shanghai, jitter: 30s }, { manual: true }]\n\
          params: { region: east }\ntimeout: 1h\nretry: { attempts: 5, jitter: 20%, priority: 7 }\noverlap: queue\n\
-         limits: { running: 2 }\nunique: { key: k, for: 1h }\ndescription: \"two\\nlines\"",
+         limits: [{ running: 2, per: '{{ params.a }}' }, { rate: 90/m, burst: 3, waiting: 5, beyond: oldest }, { rate: 1/10s }]\nunique: { key: k, for: 1h }\ndescription: \"two\\nlines\"",
     ));
     let form = JobFile::of(&draft.namespace, &draft.name, &draft.definition);
     assert_eq!(read_one(&crate::yaml::to_string(&form).unwrap()), draft);

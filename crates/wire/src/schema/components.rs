@@ -22,7 +22,7 @@ const CALENDAR_BODY: &str = "CalendarBody";
 const JOB_PATCH: &str = "JobPatch";
 
 /// Minimums and maximums of fields: schema, field, rule, value.
-pub(super) const BOUNDS: [(&str, &str, &str, usize); 61] = [
+pub(super) const BOUNDS: [(&str, &str, &str, usize); 65] = [
     ("JobFile", "description", "maxLength", limits::DESCRIPTION_BYTES_MAX),
     ("JobFile", "labels", "maxProperties", limits::JOB_LABELS_MAX),
     ("JobFile", "search", "maxItems", limits::SEARCH_PARAMS_MAX),
@@ -40,7 +40,11 @@ pub(super) const BOUNDS: [(&str, &str, &str, usize); 61] = [
     ("Retry", "priority", "maximum", limits::PRIORITY_MAX as usize),
     ("Retry", "on", "minItems", 1),
     ("Retry", "on", "maxItems", limits::HTTP_STATUS_RANGES_MAX),
-    ("Limits", "running", "minimum", 1),
+    ("Limit", "running", "minimum", 1),
+    ("Limit", "burst", "minimum", 1),
+    ("Limit", "burst", "maximum", limits::RATE_MAX as usize),
+    ("Limit", "per", "minLength", 1),
+    ("Limit", "per", "maxLength", limits::KEY_BYTES_MAX),
     ("Schedule", "max_runs", "minimum", 1),
     ("Schedule", "cron", "maxLength", EXPRESSION_MAX),
     ("Schedule", "timezone", "maxLength", ZONE_MAX),

@@ -227,7 +227,7 @@ fn every_field_that_is_read_is_described_and_no_other() {
     check_fields::<job_file::GrpcExpect>();
     check_fields::<job_file::Retry>();
     check_fields::<job_file::Misfire>();
-    check_fields::<job_file::Limits>();
+    check_fields::<job_file::Limit>();
     check_fields::<job_file::Unique>();
     check_fields::<job_file::Keep>();
     check_fields::<Submit>();

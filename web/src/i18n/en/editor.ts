@@ -113,6 +113,8 @@ export const editor = {
   misfires: { skip: 'skip them', once: 'run the newest', all: 'run all' } as Record<string, string>,
   window: 'Skip what was missed by more than',
   running: 'Attempts at once',
+  rate: 'Starts in a time',
+  limitsInText: 'This job has several limits. Edit them as YAML.',
   grace: 'From the request to stop to the kill',
   priority: 'Priority',
   strategy: 'Choice of worker',

@@ -1,3 +1,5 @@
+import type { Limit } from '../../api/types';
+import { visible } from '../../lib/text';
 import { count } from '../plural';
 
 export const job = {
@@ -137,7 +139,15 @@ export const job = {
   atMostOnce: 'A run starts at most once: a lost attempt is not repeated.',
   deadLetter: 'A run that fails for good becomes a dead letter.',
   noDeadLetter: 'A run that fails for good leaves no dead letter.',
-  running: (n: number) => `At most ${count(n, 'attempt')} at once.`,
+  limit: (limit: Limit) => {
+    const parts = [
+      typeof limit.running === 'number' && `at most ${count(limit.running, 'attempt')} at once`,
+      limit.rate && `at most ${limit.rate.replace('/', ' starts per ')}, ${limit.burst ?? 1} at once`,
+      typeof limit.waiting === 'number' &&
+        `at most ${count(limit.waiting, 'run')} waiting, else the ${limit.beyond === 'oldest' ? 'oldest' : 'new one'} is skipped`,
+    ].filter(Boolean);
+    return `Limit${limit.per ? ` per ${visible(limit.per)}` : ''}: ${parts.join('; ')}.`;
+  },
   priority: (n: number) => `Priority ${n} of 0 to 9.`,
   route: (strategy: string) => `Worker: ${strategy}.`,
   strategies: {

@@ -112,6 +112,8 @@ export const editor = {
   misfires: { skip: '跳过', once: '只运行最新的', all: '全部运行' } as Record<string, string>,
   window: '错过超过此时长则跳过',
   running: '同时尝试数',
+  rate: '启动频率',
+  limitsInText: '此任务有多个限制，请在 YAML 中编辑。',
   grace: '从请求停止到强制终止的时间',
   priority: '优先级',
   strategy: '执行节点的选择',

@@ -1,3 +1,5 @@
+import type { Limit } from '../../api/types';
+import { visible } from '../../lib/text';
 import type { job as en } from '../en/job';
 import { num } from '../plural';
 
@@ -130,7 +132,15 @@ export const job = {
   atMostOnce: '每次运行最多启动一次：丢失的尝试不会重复。',
   deadLetter: '最终失败的运行会成为死信。',
   noDeadLetter: '最终失败的运行不产生死信。',
-  running: (n: number) => `同时最多 ${num(n)} 次尝试。`,
+  limit: (limit: Limit) => {
+    const parts = [
+      typeof limit.running === 'number' && `同时最多 ${num(limit.running)} 次尝试`,
+      limit.rate && `每 ${limit.rate.split('/')[1]} 最多启动 ${limit.rate.split('/')[0]} 次，一次最多 ${num(limit.burst ?? 1)} 个`,
+      typeof limit.waiting === 'number' &&
+        `最多 ${num(limit.waiting)} 个运行等待，超出时跳过${limit.beyond === 'oldest' ? '最早的' : '新的'}`,
+    ].filter(Boolean);
+    return `限制${limit.per ? `（按 ${visible(limit.per)}）` : ''}：${parts.join('；')}。`;
+  },
   priority: (n: number) => `优先级 ${n}（0 到 9）。`,
   route: (strategy: string) => `执行节点选择：${strategy}。`,
   strategies: {

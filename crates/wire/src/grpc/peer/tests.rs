@@ -9,7 +9,9 @@ use punctual_core::attempt::Outcome as Ended;
 use punctual_core::command::{ActOnSteps, Expect, Key, Made, PutJob, RetryRun, RunJob, StepsAct, Submit};
 use punctual_core::cross_shard::CancelCall;
 use punctual_core::ids::{Epoch, JobId, RunId, Token, WorkerId};
-use punctual_core::job::{Cursor, Definition, Invalid, Job, Keep, Misfire, MisfirePolicy, Overlap, Unique};
+use punctual_core::job::{
+    Cursor, Definition, Invalid, Job, Keep, Limit, Misfire, MisfirePolicy, Overlap, Unique,
+};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::progress::Progress;
 use punctual_core::queue;
@@ -93,7 +95,7 @@ fn definition(task: Task) -> Arc<Definition> {
         overlap: Overlap::QueueOne,
         misfire: Misfire { policy: MisfirePolicy::All, ..Misfire::default() },
         priority: 9,
-        running_max: Some(2),
+        limits: vec![Limit::of_running(2)],
         unique: Some(Unique { key: "{{ params.region }}".to_owned(), kept: Duration::from_secs(1) }),
         dead_letter: false,
         keep: Keep { runs: 1, days: 2 },

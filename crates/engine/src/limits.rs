@@ -1,0 +1,452 @@
+//! Holds back the runs that a limit of their job does not allow yet.
+//!
+//! A run waits for the first limit that does not allow it, among the other runs with the same key of that limit. When the
+//! key has room again, the run that was due first is tried; then another limit may hold it back. So a run never waits
+//! behind runs with other keys.
+//!
+//! Places are counted from the runs in memory. What a rate has used up is stored: as a unique key that nobody holds, which
+//! is kept until the rate is free again.
+//!
+//! overlap ──may start──▶ limits ──ready──▶ assign
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::Timestamp;
+use punctual_core::change::{Holder, RATE_PREFIX, UniqueKey};
+use punctual_core::ids::{JobId, RunId};
+use punctual_core::job::Definition;
+use punctual_core::job::limit::{Beyond, Limit, Rate, UsedUntil};
+use punctual_core::planted::{Fault, is_planted};
+use punctual_core::run::{Event, Reason, Run, State, Wait};
+use rustc_hash::FxHashMap;
+
+use crate::Shard;
+use crate::deadline::Deadline;
+use crate::event::Context;
+use crate::memory::{LiveJob, LiveRun, Stored, has_place};
+
+/// The row of a rate is kept longer than the rate is used, so that it is not pruned while the shard may still write it.
+const ROW_KEPT: Duration = Duration::from_secs(60);
+
+/// The index of a limit, and one of its keys.
+type LimitKey = (u8, Arc<str>);
+
+/// The runs of a job, by limit and key.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    /// A key without runs has no counter.
+    keys: BTreeMap<LimitKey, Counter>,
+    /// Keys from which a place was returned, and for which runs wait.
+    freed: Vec<LimitKey>,
+    /// When a rate allows the next run of a key that runs wait for.
+    wakes: BTreeSet<(Timestamp, LimitKey)>,
+    /// For which of these moments there is a deadline.
+    expected: Option<Timestamp>,
+}
+
+#[derive(Debug, Default)]
+struct Counter {
+    /// Runs that are ready or running.
+    placed: u32,
+    /// Runs that wait for this limit, by due time.
+    blocked: BTreeSet<(Timestamp, RunId)>,
+    /// Runs that wait for any limit or for an earlier run, by due time.
+    waiting: BTreeSet<(Timestamp, RunId)>,
+    wakes_at: Option<Timestamp>,
+}
+
+impl Counter {
+    fn is_unused(&self) -> bool {
+        self.placed == 0 && self.blocked.is_empty() && self.waiting.is_empty()
+    }
+}
+
+/// What the rates of a shard have used up, by the text of their rows.
+#[derive(Debug, Default)]
+pub(crate) struct Rates {
+    used: FxHashMap<Arc<str>, UsedUntil>,
+    /// When each of them is free again.
+    ends: BTreeSet<(Timestamp, Arc<str>)>,
+    /// For which of these moments there is a deadline.
+    expected: Option<Timestamp>,
+}
+
+impl Rates {
+    pub(crate) fn load(&mut self, rows: Vec<UniqueKey>) {
+        for row in rows {
+            self.note(row.key, UsedUntil::at(row.expires_at.before(ROW_KEPT)));
+        }
+    }
+
+    fn used(&self, row: &Arc<str>) -> UsedUntil {
+        self.used.get(row).copied().unwrap_or_default()
+    }
+
+    /// Returns whether it was in use.
+    fn note(&mut self, row: Arc<str>, used: UsedUntil) -> bool {
+        let before = self.used.insert(Arc::clone(&row), used);
+        if let Some(before) = before {
+            self.ends.remove(&(before.ends_at(), Arc::clone(&row)));
+        }
+        self.ends.insert((used.ends_at(), row));
+        before.is_some()
+    }
+
+    fn pop_free(&mut self, now: Timestamp) -> Option<Arc<str>> {
+        let (_, row) = self.ends.first().filter(|(at, _)| *at <= now)?.clone();
+        self.ends.pop_first();
+        self.used.remove(&row);
+        Some(row)
+    }
+}
+
+impl Counters {
+    /// Counts a run that has entered its state.
+    pub(crate) fn enter(&mut self, definition: &Definition, live: &LiveRun) {
+        let (run, place) = (&live.run, (live.run.due, live.run.id));
+        if has_place(&run.state) {
+            self.change_placed(definition, live, |counter| counter.placed += 1);
+        } else if let State::Waiting { wait: wait @ (Wait::Overlap | Wait::Limit(_)) } = run.state {
+            for (key, limit) in limit_keys(definition, live) {
+                let blocks = wait == Wait::Limit(key.0);
+                let counts = counts_waiting(run, limit);
+                if blocks || counts {
+                    let counter = self.keys.entry(key).or_default();
+                    counter.blocked.extend(blocks.then_some(place));
+                    counter.waiting.extend(counts.then_some(place));
+                }
+            }
+        }
+    }
+
+    /// Reverses the count of a state that a run has left.
+    pub(crate) fn leave(&mut self, definition: &Definition, live: &LiveRun, state: &State) {
+        let place = (live.run.due, live.run.id);
+        if has_place(state) {
+            let mut freed = Vec::new();
+            self.change_placed(definition, live, |counter| {
+                counter.placed = counter.placed.saturating_sub(1);
+                freed.push(!counter.blocked.is_empty());
+            });
+            if is_planted(Fault::PlaceIsNotReturned) {
+                return;
+            }
+            let keys = counted_keys(definition, live).map(|(key, _)| key);
+            self.freed.extend(keys.zip(freed).filter(|(_, is_awaited)| *is_awaited).map(|(key, _)| key));
+        } else if matches!(state, State::Waiting { wait: Wait::Overlap | Wait::Limit(_) }) {
+            for (key, _) in limit_keys(definition, live) {
+                self.change(key, |counter| {
+                    counter.blocked.remove(&place);
+                    counter.waiting.remove(&place);
+                });
+            }
+        }
+    }
+
+    fn change_placed(
+        &mut self,
+        definition: &Definition,
+        live: &LiveRun,
+        mut change: impl FnMut(&mut Counter),
+    ) {
+        for (key, _) in counted_keys(definition, live) {
+            self.change(key, &mut change);
+        }
+    }
+
+    /// Changes a counter, and removes it if nothing is left to count.
+    fn change(&mut self, key: LimitKey, change: impl FnOnce(&mut Counter)) {
+        let counter = self.keys.entry(key.clone()).or_default();
+        change(counter);
+        if counter.is_unused()
+            && let Some(at) = self.keys.remove(&key).and_then(|counter| counter.wakes_at)
+        {
+            self.wakes.remove(&(at, key));
+        }
+    }
+
+    /// The first run that waits for a key.
+    fn first_blocked(&self, key: &LimitKey) -> Option<RunId> {
+        self.keys.get(key)?.blocked.first().map(|(_, run)| *run)
+    }
+
+    fn wake_at(&mut self, at: Timestamp, key: LimitKey) {
+        let counter = self.keys.entry(key.clone()).or_default();
+        if let Some(before) = counter.wakes_at.replace(at) {
+            self.wakes.remove(&(before, key.clone()));
+        }
+        self.wakes.insert((at, key));
+    }
+
+    fn pop_wake(&mut self, now: Timestamp) -> Option<LimitKey> {
+        let (_, key) = self.wakes.first().filter(|(at, _)| *at <= now)?.clone();
+        self.wakes.pop_first();
+        if let Some(counter) = self.keys.get_mut(&key) {
+            counter.wakes_at = None;
+        }
+        Some(key)
+    }
+}
+
+/// The limits of a job, each with the run's key.
+fn limit_keys<'a>(
+    definition: &'a Definition,
+    live: &'a LiveRun,
+) -> impl Iterator<Item = (LimitKey, &'a Limit)> {
+    let keyed = definition.limits.iter().zip(live.limit_keys.iter());
+    (0u8..).zip(keyed).map(|(index, (limit, key))| ((index, Arc::clone(key)), limit))
+}
+
+/// The limits that count the run when it is ready or running. A run with child runs has no place of its own: its child
+/// runs are counted.
+fn counted_keys<'a>(
+    definition: &'a Definition,
+    live: &'a LiveRun,
+) -> impl Iterator<Item = (LimitKey, &'a Limit)> {
+    let counts = live.run.parent().is_some() || !definition.has_children();
+    limit_keys(definition, live)
+        .filter(move |(_, limit)| counts && (limit.running.is_some() || limit.rate.is_some()))
+}
+
+/// Whether a limit counts the run while it waits. Child runs are never skipped.
+fn counts_waiting(run: &Run, limit: &Limit) -> bool {
+    limit.waiting.is_some() && run.parent().is_none()
+}
+
+/// What holds a run back: the index of a limit, and when its rate allows the run.
+struct Block {
+    index: u8,
+    until: Option<Timestamp>,
+}
+
+impl Shard {
+    /// Evaluates the run's key for each limit of its job. A run whose parameters give no key has the empty key.
+    pub(crate) fn set_limit_keys(&mut self, run: RunId) {
+        let Some(live) = self.runs.get(&run) else { return };
+        let Some(job) = live.run.job().and_then(|job| self.jobs.get(&job)) else { return };
+        let limits = &job.job.definition.limits;
+        if limits.is_empty() && live.limit_keys.is_empty() {
+            return;
+        }
+        let (params, due) = (self.params_of(live), live.run.due);
+        let keys = limits.iter().map(|limit| limit.key_for(&params, due).unwrap_or_default()).collect();
+        if let Some(live) = self.runs.get_mut(&run) {
+            live.limit_keys = keys;
+        }
+    }
+
+    /// The first limit that does not allow the run now.
+    fn blocked_by(&self, live: &LiveRun, job: &LiveJob, now: Timestamp) -> Option<Block> {
+        let place = (live.run.due, live.run.id);
+        counted_keys(&job.job.definition, live).find_map(|(key, limit)| {
+            let counter = job.counters.keys.get(&key);
+            let is_behind = counter.is_some_and(|of| of.blocked.first().is_some_and(|first| *first < place));
+            let placed = counter.map_or(0, |counter| counter.placed);
+            let is_full =
+                limit.running.is_some_and(|max| placed >= max) && !is_planted(Fault::LimitForgotten);
+            let until = limit.rate.map(|rate| rate.next_start(self.rates.used(&self.row_of(job, &key))));
+            let until = until.filter(|until| *until > now && !is_planted(Fault::RateForgotten));
+            (is_behind || is_full || until.is_some()).then_some(Block { index: key.0, until })
+        })
+    }
+
+    /// The text of the row that stores what a rate has used up.
+    fn row_of(&self, job: &LiveJob, (index, key): &LimitKey) -> Arc<str> {
+        format!("{RATE_PREFIX}{}:{index}:{key}", job.job.id).into()
+    }
+
+    /// Makes a run ready if all limits of its job allow it. Returns false if one of them holds it back.
+    pub(crate) fn pass_limits(&mut self, run: RunId, cx: &mut Context<'_>) -> bool {
+        let Some(live) = self.runs.get(&run) else { return false };
+        let Some(job) = live.run.job().and_then(|job| self.jobs.get(&job)) else { return true };
+        if job.job.definition.limits.is_empty() {
+            return true;
+        }
+        let id = job.job.id;
+        self.forget_slower_rates(run, cx.now);
+        let (Some(live), Some(job)) = (self.runs.get(&run), self.jobs.get(&id)) else { return false };
+        match self.blocked_by(live, job, cx.now) {
+            None => {
+                self.use_rates(run, cx);
+                true
+            }
+            Some(Block { index, until }) => {
+                let key = (index, live.limit_keys.get(usize::from(index)).cloned().unwrap_or_default());
+                let wait = Wait::Limit(index);
+                if live.run.state != (State::Waiting { wait }) {
+                    self.transition(run, Event::Held(wait), cx);
+                }
+                if let Some(until) = until {
+                    self.wake_job_at(id, until, key, cx);
+                }
+                false
+            }
+        }
+    }
+
+    /// The rates that a run needs, with the texts of their rows.
+    fn rates_of(&self, run: RunId) -> Vec<(Arc<str>, Rate)> {
+        let Some(live) = self.runs.get(&run) else { return Vec::new() };
+        let Some(job) = live.run.job().and_then(|job| self.jobs.get(&job)) else { return Vec::new() };
+        counted_keys(&job.job.definition, live)
+            .filter_map(|(key, limit)| Some((self.row_of(job, &key), limit.rate?)))
+            .collect()
+    }
+
+    /// After an edit to a faster rate, the starts under the slower one count no more than the new one allows.
+    fn forget_slower_rates(&mut self, run: RunId, now: Timestamp) {
+        for (row, rate) in self.rates_of(run) {
+            if self.rates.used(&row) > rate.used_at_most(now) {
+                self.rates.note(row, rate.used_at_most(now));
+            }
+        }
+    }
+
+    /// Notes the start of a run in the rates of its job.
+    fn use_rates(&mut self, run: RunId, cx: &mut Context<'_>) {
+        for (row, rate) in self.rates_of(run) {
+            let used = rate.start(self.rates.used(&row), cx.now);
+            let was_used = self.rates.note(Arc::clone(&row), used);
+            let unique = UniqueKey {
+                key: Arc::clone(&row),
+                holder: Holder::Nobody(self.id),
+                expires_at: used.ends_at() + ROW_KEPT,
+            };
+            let unwritten = self.dirty.uniques.get(&row).map(|(_, stored)| *stored);
+            let stored = unwritten.unwrap_or(if was_used { Stored::Yes } else { Stored::No });
+            self.dirty.uniques.insert(row, (Some(unique), stored));
+        }
+        self.expect_free_rates(cx);
+    }
+
+    fn expect_free_rates(&mut self, cx: &Context<'_>) {
+        if let Some((at, _)) = self.rates.ends.first()
+            && self.rates.expected.is_none_or(|expected| *at < expected)
+        {
+            self.rates.expected = Some(*at);
+            self.deadlines.insert(cx.elapsed_at(*at), Deadline::RatesFree(*at));
+        }
+    }
+
+    /// Deletes the rows of rates that are free again.
+    pub(crate) fn forget_free_rates(&mut self, expected: Timestamp, cx: &mut Context<'_>) {
+        if self.rates.expected != Some(expected) {
+            return;
+        }
+        self.rates.expected = None;
+        while let Some(row) = self.rates.pop_free(cx.now) {
+            match self.dirty.uniques.get_mut(&row) {
+                Some((unique, _)) => *unique = None,
+                None => drop(self.dirty.uniques.insert(row, (None, Stored::Yes))),
+            }
+        }
+        self.expect_free_rates(cx);
+    }
+
+    fn wake_job_at(&mut self, job: JobId, at: Timestamp, key: LimitKey, cx: &Context<'_>) {
+        let Some(live) = self.jobs.get_mut(&job) else { return };
+        live.counters.wake_at(at, key);
+        self.expect_wake(job, cx);
+    }
+
+    fn expect_wake(&mut self, job: JobId, cx: &Context<'_>) {
+        let Some(counters) = self.jobs.get_mut(&job).map(|live| &mut live.counters) else { return };
+        if let Some((at, _)) = counters.wakes.first()
+            && counters.expected.is_none_or(|expected| *at < expected)
+        {
+            counters.expected = Some(*at);
+            self.deadlines.insert(cx.elapsed_at(*at), Deadline::RateAllows(job, *at));
+        }
+    }
+
+    /// A rate of the job may allow further runs.
+    pub(crate) fn rate_allows(&mut self, job: JobId, expected: Timestamp, cx: &mut Context<'_>) {
+        let Some(live) = self.jobs.get_mut(&job) else { return };
+        if live.counters.expected != Some(expected) {
+            return;
+        }
+        live.counters.expected = None;
+        while let Some(key) = self.jobs.get_mut(&job).and_then(|live| live.counters.pop_wake(cx.now)) {
+            self.release_key(job, &key, cx);
+        }
+        // Engine time may be behind the time that has elapsed.
+        self.expect_wake(job, cx);
+    }
+
+    /// Starts runs that waited for the places that were returned.
+    pub(crate) fn release_limited(&mut self, job: JobId, cx: &mut Context<'_>) {
+        while let Some(key) = self.jobs.get_mut(&job).and_then(|live| live.counters.freed.pop()) {
+            self.release_key(job, &key, cx);
+        }
+    }
+
+    fn release_key(&mut self, job: JobId, key: &LimitKey, cx: &mut Context<'_>) {
+        while let Some(next) = self.jobs.get(&job).and_then(|live| live.counters.first_blocked(key)) {
+            self.place(next, cx);
+            let is_first = |live: &LiveJob| live.counters.first_blocked(key) == Some(next);
+            if self.jobs.get(&job).is_none_or(is_first) {
+                return;
+            }
+        }
+    }
+
+    /// Counts all runs of a job again and tries those that wait for a limit, after an edit and after a load.
+    pub(crate) fn recount(&mut self, job: JobId, cx: &mut Context<'_>) {
+        let theirs = self.runs.values().filter(|live| live.run.job() == Some(job));
+        let mut theirs: Vec<_> = theirs.map(|live| (live.run.due, live.run.id)).collect();
+        theirs.sort_unstable();
+        if let Some(live) = self.jobs.get_mut(&job) {
+            live.counters = Counters::default();
+        }
+        let mut limited = Vec::new();
+        for (_, run) in theirs {
+            self.set_limit_keys(run);
+            let (Some(live), Some(job)) = (self.runs.get(&run), self.jobs.get_mut(&job)) else { continue };
+            job.counters.enter(&job.job.definition, live);
+            limited.extend(matches!(live.run.state, State::Waiting { wait: Wait::Limit(_) }).then_some(run));
+        }
+        for run in limited {
+            self.place(run, cx);
+        }
+    }
+
+    /// Tries the runs that wait for a limit, after a load.
+    pub(crate) fn try_limited(&mut self, cx: &mut Context<'_>) {
+        let waits = |live: &&LiveRun| matches!(live.run.state, State::Waiting { wait: Wait::Limit(_) });
+        let jobs: BTreeSet<JobId> =
+            self.runs.values().filter(waits).filter_map(|live| live.run.job()).collect();
+        for job in jobs {
+            self.recount(job, cx);
+        }
+        self.expect_free_rates(cx);
+    }
+
+    /// Skips runs if more of them wait than a limit allows, now that this run waits too.
+    pub(crate) fn shed(&mut self, run: RunId, cx: &mut Context<'_>) {
+        while let Some(victim) = self.too_many_beside(run) {
+            if !self.transition(victim, Event::Skipped(Reason::HeldTooMany), cx) {
+                return;
+            }
+        }
+    }
+
+    fn too_many_beside(&self, run: RunId) -> Option<RunId> {
+        let live = self.runs.get(&run).filter(|live| {
+            matches!(live.run.state, State::Waiting { wait: Wait::Overlap | Wait::Limit(_) })
+        })?;
+        let job = self.jobs.get(&live.run.job()?)?;
+        limit_keys(&job.job.definition, live).filter(|(_, limit)| counts_waiting(&live.run, limit)).find_map(
+            |(key, limit)| {
+                let (waiting, counter) = (limit.waiting?, job.counters.keys.get(&key)?);
+                let is_too_many = counter.waiting.len() > usize::try_from(waiting.max).unwrap_or(usize::MAX);
+                let oldest = counter.waiting.first().map(|(_, run)| *run);
+                is_too_many.then_some(match waiting.beyond {
+                    Beyond::Skip => run,
+                    Beyond::Oldest => oldest.unwrap_or(run),
+                })
+            },
+        )
+    }
+}
