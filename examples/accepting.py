@@ -38,8 +38,10 @@ class Service(BaseHTTPRequestHandler):
 
     def do_DELETE(self):
         print("cancel", self.headers["execution_id"], flush=True)
-        works[self.headers["execution_id"]].update(status="failed", message="cancelled")
-        self.answer(200, {})
+        work = works.get(self.headers["execution_id"])
+        if work:
+            work.update(status="failed", message="cancelled")
+        self.answer(200 if work else 404, work)
 
     def answer(self, status, value):
         body = json.dumps(value).encode()

@@ -35,6 +35,11 @@ struct Service {
 impl Service {
     #[track_caller]
     fn start(scene: &Scene, over: Over) -> Service {
+        Service::start_on("0", scene, over)
+    }
+
+    #[track_caller]
+    fn start_on(port: &str, scene: &Scene, over: Over) -> Service {
         let printed = scene.path("service.out");
         let file = File::create(&printed).expect("a file of the scene can be made");
         let mut command = match over {
@@ -45,7 +50,7 @@ impl Service {
             }
             Over::Grpc => Command::new(binary::example("executor")),
         };
-        command.arg("0").stdin(Stdio::null()).stdout(file).stderr(Stdio::null());
+        command.arg(port).stdin(Stdio::null()).stdout(file).stderr(Stdio::null());
         let child = command.spawn().expect("it can be started; if not, install the package python3");
         let mut service = Service { over, child, printed, port: String::new() };
         service.port = wait::until("the service listens", SOON, || {
@@ -76,7 +81,8 @@ impl Service {
                 json!({ "grpc": { "address": address, "message": { "rows": rows }, "accept": {} } })
             }
         };
-        let run = api.submit(&json!({ "task": task }));
+        let retry = json!({ "attempts": 2, "delay": "1h" });
+        let run = api.submit(&json!({ "task": task, "retry": retry }));
         run["id"].as_str().expect("a run has an id").to_owned()
     }
 }
@@ -181,6 +187,22 @@ fn a_cancel_after_a_lost_worker_cancels_the_work_at_the_service() {
 #[test]
 fn a_cancel_after_a_lost_worker_cancels_the_work_at_the_executor() {
     check_cancel_after_a_lost_worker(Over::Grpc);
+}
+
+#[test]
+fn a_cancel_after_failed_polls_cancels_the_work_at_the_service() {
+    let scene = Scene::new();
+    let (node, service) = (scene.start(), Service::start(&scene, Over::Http));
+    let port = service.port.clone();
+    let id = service.submit(node.api(), 100 * LONG);
+    until_progress(node.api(), &id);
+    drop(service);
+    wait::until_so("the attempt fails", SOON, || node.api().run(&id)["state"] == "waiting");
+    let service = Service::start_on(&port, &scene, Over::Http);
+    assert!(node.cli(["run", "cancel", &id]).ok().starts_with("cancelling "));
+    let run = ended(node.api(), &id);
+    assert_eq!((&run["state"], &run["attempt"]), (&json!("cancelled"), &json!(2)), "{run}");
+    assert_eq!((service.told("start", &id), service.told("cancel", &id)), (0, 1), "{}", service.printed());
 }
 
 #[track_caller]

@@ -9,10 +9,9 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::Command;
 use std::thread;
 
-use punctual_tests::{Cli, Node, Scene, binary};
+use punctual_tests::{Cli, Node, Scene, guide};
 
 /// Digits of a run's id: nothing else in the guide is as long a number.
 const ID_DIGITS_MIN: usize = 13;
@@ -55,19 +54,18 @@ enum Part {
     Step(Step),
 }
 
-fn guide() -> String {
+fn text() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/start.md");
     fs::read_to_string(path).expect("the guide is there")
 }
 
 fn parts(guide: &str) -> Vec<Part> {
     let mut parts = Vec::new();
-    let mut kind = "";
-    for (number, line) in guide.lines().enumerate() {
-        if let Some(fence) = line.strip_prefix("```") {
-            kind = if kind.is_empty() { fence } else { "" };
-            continue;
-        }
+    let blocks = guide::blocks(guide);
+    let lines = blocks.iter().flat_map(|block| {
+        (block.line..).zip(block.text.lines()).map(|(number, line)| (block.language.as_str(), number, line))
+    });
+    for (kind, number, line) in lines {
         match (kind, parts.last_mut()) {
             ("yaml", _) if line.starts_with("# ") && line.ends_with(".yaml") => {
                 parts
@@ -76,7 +74,7 @@ fn parts(guide: &str) -> Vec<Part> {
             ("yaml", Some(Part::File { text, .. })) => text.push_str(&format!("{line}\n")),
             ("console", _) if line.starts_with("$ ") => {
                 let typed = line.trim_start_matches("$ ").to_owned();
-                parts.push(Part::Step(Step { line: number + 1, typed, answer: Vec::new() }));
+                parts.push(Part::Step(Step { line: number, typed, answer: Vec::new() }));
             }
             ("console", Some(Part::Step(step))) => step.answer.push(line.to_owned()),
             _ => {}
@@ -105,12 +103,7 @@ fn type_it(step: &Step, scene: &Scene, node: &Node, ids: &BTreeMap<String, Strin
     for (shown, real) in ids {
         typed = typed.replace(shown, real);
     }
-    let folder = binary::path().parent().expect("a binary lies in a folder");
-    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
-    let mut shell = Command::new("bash");
-    shell.arg("-c").arg(format!("{{ {typed}\n}} 2>&1")).current_dir(scene.path("guide"));
-    shell.env("PATH", path).env("PUNCTUAL_SERVER", node.api().address());
-    Cli::run(&mut shell)
+    Cli::run(&mut guide::shell(&typed, &scene.path("guide"), node))
 }
 
 #[track_caller]
@@ -142,7 +135,7 @@ fn the_guide_does_what_it_says() {
     fs::create_dir(scene.path("guide")).expect("a folder of the scene can be made");
     let mut ids = BTreeMap::new();
     let mut typed = 0;
-    for part in parts(&guide()) {
+    for part in parts(&text()) {
         match part {
             Part::File { name, text } => {
                 let path = scene.path("guide").join(&name);

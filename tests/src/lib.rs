@@ -23,6 +23,7 @@ pub mod history;
 pub mod fault;
 pub mod authority;
 pub mod shop;
+pub mod guide;
 
 pub use api::{Answer, Api};
 pub use cluster::Cluster;

@@ -361,13 +361,6 @@ impl Run {
         }
     }
 
-    /// Whether an attempt may have left work at a service that no worker watches now.
-    fn has_left_work(&self, definition: &Definition) -> bool {
-        let mut since_failure = self.entries.iter().rev().take_while(|entry| entry.what != What::Failed);
-        definition.is_accepted_elsewhere()
-            && since_failure.any(|entry| matches!(entry.what, What::Lost | What::Moved))
-    }
-
     /// Keeps only the end of a long output, as listings show it. Returns whether it was cut.
     pub fn abridge(&mut self) -> bool {
         let Cow::Owned(end) = cut::keep_end(&self.output, LISTED_OUTPUT_BYTES_MAX) else { return false };

@@ -15,7 +15,7 @@ use punctual_core::ids::{RunId, Token, WorkerId};
 use punctual_core::job::Strategy;
 use punctual_core::limits::GRACE;
 use punctual_core::planted::{Fault, is_planted};
-use punctual_core::run::{Assignee, Cause, Event, Lack, Origin, Reason, State};
+use punctual_core::run::{Assignee, Cause, Event, Lack, Origin, Reason, State, Wait};
 use punctual_core::task::Params;
 use punctual_core::time::Elapsed;
 
@@ -205,15 +205,28 @@ impl Shard {
             State::Running { assignee, token, .. } => Some((assignee.clone(), *token)),
             _ => None,
         };
-        if self.transition(run, Event::CancelAsked(cause), cx)
-            && let Some((assignee, token)) = attempt
-        {
-            match assignee {
-                Assignee::Worker(worker) => self.order_stop(worker, (run, token), cause, cx),
-                elsewhere => self.take_back(&elsewhere, run, token, cx),
+        if self.transition(run, Event::CancelAsked(cause), cx) {
+            match attempt {
+                Some((Assignee::Worker(worker), token)) => self.order_stop(worker, (run, token), cause, cx),
+                Some((elsewhere, token)) => self.take_back(&elsewhere, run, token, cx),
+                None => self.place_cancelled(run, cx),
             }
         }
         self.stop_children(run, cause, cx);
+    }
+
+    /// Places a cancelled run that needs one more attempt to cancel its work: it does not wait for the delay of its retry,
+    /// and nothing releases it if its job is gone.
+    fn place_cancelled(&mut self, run: RunId, cx: &mut Context<'_>) {
+        let Some(live) = self.runs.get(&run).filter(|live| live.run.cancelling().is_some()) else { return };
+        let is_waiting = match live.run.state {
+            State::Waiting { wait: Wait::Backoff(_) } => true,
+            State::Waiting { .. } => live.run.job().is_some_and(|job| !self.jobs.contains_key(&job)),
+            _ => false,
+        };
+        if is_waiting {
+            self.place(run, cx);
+        }
     }
 
     /// Stops the running attempt so that the run goes to another worker, or to the named one. Does nothing if the run

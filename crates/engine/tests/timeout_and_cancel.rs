@@ -6,8 +6,9 @@ use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Overlap};
 use punctual_core::name::Namespace;
 use punctual_core::run::{Cause, Reason, Status};
+use punctual_core::task::{Accept, Http, Method, Task};
 
-use crate::support::{Rig, at, cancel, delete, manual, span};
+use crate::support::{Rig, at, cancel, delete, every, manual, span};
 
 fn ten_seconds(attempts: u32) -> Definition {
     let mut definition = Definition { timeout: Some(span("10s")), ..manual() };
@@ -165,6 +166,77 @@ fn a_run_of_another_namespace_does_not_exist() {
     let namespace: Namespace = "elsewhere".parse().unwrap();
     assert_eq!(rig.ask(Command::CancelRun { namespace, run, now: false }), Err(Refusal::NoSuchRun(run)));
     assert_eq!(rig.run(run).cancelling(), None);
+}
+
+/// Work that a service accepts and works on; the retry comes after an hour.
+fn accepted_elsewhere() -> Definition {
+    let accept = Some(Accept { poll: span("5s"), all: None });
+    let http = Http { method: Method::Post, accept, ..Http::get("http://example.com") };
+    let mut definition = Definition { task: Task::Http(Box::new(http)), ..manual() };
+    definition.retry.attempts = 3;
+    definition.retry.delay = span("1h");
+    definition
+}
+
+/// Checks that the next attempt of a run is there to cancel its work, and ends the run.
+#[track_caller]
+fn check_cancels_work(rig: &mut Rig, run: RunId, cause: Cause) {
+    assert_eq!((rig.status(run), rig.run(run).attempt), (Status::Running, 2));
+    let token = rig.run(run).token;
+    assert!(rig.orders().contains(&Order::Cancel { run, token, cause }));
+    rig.fail(run);
+    assert_eq!(rig.run(run).reason, Some(Reason::Cancelled(cause)));
+    assert_eq!(rig.status(run), Status::Cancelled);
+}
+
+#[test]
+fn a_cancel_does_not_wait_for_the_retry_that_cancels_the_work() {
+    let mut rig = Rig::new(1);
+    let run = rig.submit(accepted_elsewhere());
+    rig.fail(run);
+    cancel_run(&mut rig, run);
+    check_cancels_work(&mut rig, run, Cause::User);
+}
+
+#[test]
+fn a_deleted_job_cancels_the_work_of_its_runs() {
+    let mut rig = Rig::new(1);
+    rig.put("job", accepted_elsewhere());
+    let run = rig.start("job");
+    rig.fail(run);
+    rig.ask(delete("job")).expect("deleted");
+    check_cancels_work(&mut rig, run, Cause::JobDeleted);
+}
+
+#[test]
+fn a_run_that_waits_for_the_limit_of_a_deleted_job_cancels_its_work() {
+    let mut rig = Rig::new(2);
+    let definition = Definition { running_max: Some(1), overlap: Overlap::Allow, ..accepted_elsewhere() };
+    rig.put("job", definition);
+    let first = rig.start("job");
+    rig.fail(first);
+    let second = rig.start("job");
+    rig.advance("1h");
+    assert_eq!((rig.status(first), rig.status(second)), (Status::Waiting, Status::Running));
+    rig.ask(delete("job")).expect("deleted");
+    check_cancels_work(&mut rig, first, Cause::JobDeleted);
+}
+
+#[test]
+fn a_replaced_run_cancels_its_work_before_the_new_one_starts() {
+    let mut rig = Rig::new(2);
+    rig.put(
+        "job",
+        Definition { overlap: Overlap::Replace, schedules: vec![every("1m")], ..accepted_elsewhere() },
+    );
+    rig.advance("1m");
+    let old = rig.runs("job")[0].id;
+    rig.fail(old);
+    rig.advance("1m");
+    let new = rig.runs("job")[1].id;
+    assert_eq!(rig.status(new), Status::Waiting, "it is held");
+    check_cancels_work(&mut rig, old, Cause::Replaced);
+    assert_eq!(rig.status(new), Status::Running);
 }
 
 #[test]

@@ -37,13 +37,16 @@
 //! The modules: [`embed`], the node and its builder; [`worker`], for programs that only run functions for a server; [`testing`], a node whose clock a test moves; [`client`], for programs that talk to a server instead;
 //! [`core`] and [`wire`], the types that both use.
 
-/// Runs the examples of the guide as doc tests.
+/// Runs the examples of the guides as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guides/embedded.md")]
 struct Guide;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guides/testing-schedules.md")]
 struct TestingGuide;
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/long-work.md")]
+struct LongWorkGuide;
 
 pub mod embed;
 pub mod testing;

@@ -166,6 +166,16 @@ mod tests {
     }
 
     #[test]
+    fn the_answer_in_the_guide_is_understood() {
+        let guide = include_str!("../../../docs/guides/long-work.md");
+        let answers = guide.split("```json\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+        let all: Vec<&str> = answers.filter(|answer| answer.contains("\"7301\"")).collect();
+        let all = Executions::parse(all[0].as_bytes()).unwrap();
+        let running = |id| all.get(id).unwrap().unwrap().progress.unwrap().percent;
+        assert_eq!((running("7301"), running("7302")), (Some(40), Some(5)));
+    }
+
+    #[test]
     fn a_bad_answer_says_what_is_wrong() {
         check_refused("<html>", "is not JSON");
         check_refused("[]", "status");

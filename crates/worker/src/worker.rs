@@ -229,22 +229,27 @@ impl<T: Transport> Runner<T> {
             hit(Point::WorkerAcknowledged);
         }
         let now = Now { wall: self.host.clock.now(), elapsed: self.began.elapsed() };
+        let mut begun = Vec::new();
         for output in self.driver.step(input, now) {
-            self.obey(output);
+            begun.extend(self.obey(output));
+        }
+        // Last, because a later output may stop what an earlier one starts: such an attempt is stopped from its beginning.
+        for attempt in begun {
+            let (run, host) = (attempt.assignment.run, Arc::clone(&self.host));
+            self.tasks.spawn(async move { (run, executor::execute(attempt, &host).await) });
         }
         if settles {
             hit(Point::WorkerForgotten);
         }
     }
 
-    fn obey(&mut self, output: Output) {
+    /// Does what the driver says. Returns an attempt to execute.
+    fn obey(&mut self, output: Output) -> Option<Attempt> {
         match output {
             Output::Execute { assignment, started_at } => {
                 let ((stop_in, stop), (saved_in, saved)) = (watch::channel(None), watch::channel(0));
-                let (run, host) = (assignment.run, Arc::clone(&self.host));
-                self.controls.insert(run, Control { stop: stop_in, saved: saved_in });
-                let attempt = Attempt { assignment, started_at, stop, saved };
-                self.tasks.spawn(async move { (run, executor::execute(attempt, &host).await) });
+                self.controls.insert(assignment.run, Control { stop: stop_in, saved: saved_in });
+                return Some(Attempt { assignment, started_at, stop, saved });
             }
             Output::Stop { run, why } => {
                 if let Some(control) = self.controls.get(&run) {
@@ -258,6 +263,7 @@ impl<T: Transport> Runner<T> {
             }
             output => self.transport.carry(output),
         }
+        None
     }
 
     async fn shut_down(mut self) -> T {

@@ -115,7 +115,9 @@ impl Run {
                 self.reason = Some(reason);
                 (State::Skipped, What::Skipped)
             }
-            (State::Waiting { .. } | State::Ready { .. }, Event::CancelAsked(cause)) => {
+            (State::Waiting { .. } | State::Ready { .. }, Event::CancelAsked(cause))
+                if self.cancel_next.is_none_or(|earlier| cause.replaces(earlier)) =>
+            {
                 (self.cancel_unassigned(cause, definition), What::CancelAsked)
             }
             (State::Ready { .. }, Event::Assigned { worker, token }) if token > self.token => {
@@ -158,6 +160,10 @@ impl Run {
             {
                 match *cancelling {
                     None | Some(Cause::Moved) => (State::Ready { since: now }, What::Moved),
+                    Some(cause) if self.attempt > 1 && is_told_to_service(cause, definition) => {
+                        self.cancel_next = Some(cause);
+                        (State::Ready { since: now }, What::Moved)
+                    }
                     cancelling => self.after_failure(cancelling, Failed::Error, definition, now),
                 }
             }
@@ -255,7 +261,7 @@ impl Run {
 
     /// The state after a cancel while no worker has the run.
     fn cancel_unassigned(&mut self, cause: Cause, definition: &Definition) -> State {
-        if cause == Cause::User && self.cancel_next.is_none() && self.has_left_work(definition) {
+        if self.attempt > 0 && is_told_to_service(cause, definition) {
             self.cancel_next = Some(cause);
             return self.state.clone();
         }
@@ -432,4 +438,10 @@ impl Run {
         // Many runs may wait in memory, and the next attempt brings its own output.
         self.abridge();
     }
+}
+
+/// Whether a cancel of a run that no worker has waits until a worker has told the service of its task. An earlier attempt
+/// may have left work there, also one that has failed: it may have lost sight of the work.
+fn is_told_to_service(cause: Cause, definition: &Definition) -> bool {
+    matches!(cause, Cause::User | Cause::Replaced | Cause::JobDeleted) && definition.is_accepted_elsewhere()
 }

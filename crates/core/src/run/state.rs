@@ -74,6 +74,14 @@ impl Cause {
         };
         weight(self) > weight(earlier)
     }
+
+    /// Whether it also cancels the work that a service has accepted. Otherwise the work goes on for the next attempt.
+    pub fn cancels_accepted_work(self) -> bool {
+        match self {
+            Cause::User | Cause::UserNow | Cause::Timeout | Cause::Replaced | Cause::JobDeleted => true,
+            Cause::Outdated | Cause::Moved => false,
+        }
+    }
 }
 
 impl State {

@@ -83,28 +83,90 @@ fn a_cancelled_run_ends_when_its_worker_reports() {
     assert_eq!(run.status(), Status::Cancelled);
 }
 
-#[test]
-fn a_cancel_between_attempts_stops_the_work_that_one_has_left() {
+/// Work that a service accepts and works on.
+fn accepted_elsewhere() -> Definition {
     let accept = Some(Accept { poll: Duration::from_secs(5), all: None });
     let http = Http { method: Method::Post, accept, ..Http::get("http://example.com") };
-    let definition = Definition::of(Task::Http(Box::new(http)));
-    let lost = || {
+    Definition { task: Task::Http(Box::new(http)), ..definition(3) }
+}
+
+/// The second attempt of such work.
+fn running_again(definition: &Definition) -> Run {
+    let mut run = running(definition);
+    run.apply(Event::Lost { token: run.token }, definition, at(20)).unwrap();
+    run.apply(Event::Due, definition, at(21)).unwrap();
+    let token = run.token.next(Epoch(1));
+    run.apply(Event::Assigned { worker: worker(), token }, definition, at(22)).unwrap();
+    run
+}
+
+#[test]
+fn a_cancel_between_attempts_waits_for_the_one_that_cancels_the_work() {
+    let definition = accepted_elsewhere();
+    for cause in [Cause::User, Cause::Replaced, Cause::JobDeleted] {
         let mut run = running(&definition);
         run.apply(Event::Lost { token: run.token }, &definition, at(20)).unwrap();
         run.apply(Event::Due, &definition, at(21)).unwrap();
-        run.apply(Event::CancelAsked(Cause::User), &definition, at(22)).unwrap();
-        run
-    };
-    let mut run = lost();
-    assert_eq!((run.status(), run.cancelling()), (Status::Ready, Some(Cause::User)));
-    let token = run.token.next(Epoch(1));
-    run.apply(Event::Assigned { worker: worker(), token }, &definition, at(23)).unwrap();
-    assert_eq!((run.status(), run.cancelling()), (Status::Running, Some(Cause::User)));
-    run.apply(reported(&run, End::Failed), &definition, at(24)).unwrap();
+        run.apply(Event::CancelAsked(cause), &definition, at(22)).unwrap();
+        assert_eq!((run.status(), run.cancelling()), (Status::Ready, Some(cause)));
+        assert!(
+            run.apply(Event::CancelAsked(Cause::JobDeleted), &definition, at(22)).is_err(),
+            "it ends anyway"
+        );
+        let token = run.token.next(Epoch(1));
+        run.apply(Event::Assigned { worker: worker(), token }, &definition, at(23)).unwrap();
+        assert_eq!((run.status(), run.cancelling()), (Status::Running, Some(cause)));
+        run.apply(reported(&run, End::Failed), &definition, at(24)).unwrap();
+        assert_eq!((run.status(), run.reason.clone()), (Status::Cancelled, Some(Reason::Cancelled(cause))));
+    }
+}
+
+#[test]
+fn a_cancel_without_grace_does_not_wait_for_a_worker() {
+    let definition = accepted_elsewhere();
+    let mut run = running(&definition);
+    run.apply(Event::Lost { token: run.token }, &definition, at(20)).unwrap();
+    run.apply(Event::CancelAsked(Cause::User), &definition, at(21)).unwrap();
+    run.apply(Event::CancelAsked(Cause::UserNow), &definition, at(22)).unwrap();
+    assert_eq!((run.status(), run.cancelling()), (Status::Cancelled, None));
+}
+
+/// The polls of an attempt may fail while the service works.
+#[test]
+fn a_failed_attempt_may_have_left_work() {
+    let definition = accepted_elsewhere();
+    let mut run = running(&definition);
+    run.apply(reported(&run, End::Failed), &definition, at(20)).unwrap();
+    run.apply(Event::CancelAsked(Cause::User), &definition, at(21)).unwrap();
+    assert_eq!((run.status(), run.cancelling()), (Status::Waiting, Some(Cause::User)));
+}
+
+#[test]
+fn a_run_without_an_attempt_has_left_no_work() {
+    let definition = accepted_elsewhere();
+    let mut run = waiting();
+    run.apply(Event::Due, &definition, at(5)).unwrap();
+    run.apply(Event::CancelAsked(Cause::User), &definition, at(6)).unwrap();
     assert_eq!(run.status(), Status::Cancelled);
-    let mut run = lost();
-    run.apply(Event::CancelAsked(Cause::UserNow), &definition, at(23)).unwrap();
-    assert_eq!((run.status(), run.cancelling()), (Status::Cancelled, None), "it does not wait for a worker");
+}
+
+#[test]
+fn an_attempt_that_is_given_back_leaves_the_cancel_to_the_next_one() {
+    let definition = accepted_elsewhere();
+    for (cause, status) in [
+        (Cause::User, Status::Ready),
+        (Cause::JobDeleted, Status::Ready),
+        (Cause::UserNow, Status::Cancelled),
+    ] {
+        let mut run = running_again(&definition);
+        run.apply(Event::CancelAsked(cause), &definition, at(23)).unwrap();
+        run.apply(Event::Declined { token: run.token }, &definition, at(24)).unwrap();
+        assert_eq!(run.status(), status, "{cause:?}");
+    }
+    let mut run = running(&definition);
+    run.apply(Event::CancelAsked(Cause::User), &definition, at(7)).unwrap();
+    run.apply(Event::Declined { token: run.token }, &definition, at(8)).unwrap();
+    assert_eq!(run.status(), Status::Cancelled, "nothing was started");
 }
 
 #[test]
@@ -181,7 +243,7 @@ fn a_worker_cannot_claim_to_have_started_before_it_was_asked() {
 }
 
 fn any_event() -> impl Strategy<Value = u8> {
-    0u8..11
+    0u8..13
 }
 
 proptest! {
@@ -192,8 +254,10 @@ proptest! {
         events in proptest::collection::vec(any_event(), 0..40),
         attempts in 1u32..4,
         at_most_once: bool,
+        is_accepted_elsewhere: bool,
     ) {
-        let definition = Definition { at_most_once, ..definition(attempts) };
+        let task = if is_accepted_elsewhere { accepted_elsewhere().task } else { Task::Noop };
+        let definition = Definition { at_most_once, task, ..definition(attempts) };
         let mut run = waiting();
         let (mut assigned, mut clock) = (0, 10);
         for event in events {
@@ -210,6 +274,8 @@ proptest! {
                 7 => Event::MoveAsked { to: None },
                 8 => reported(&run, End::Yielded),
                 9 => Event::NotStopped { token: run.token },
+                10 => Event::CancelAsked(Cause::JobDeleted),
+                11 => Event::CancelAsked(Cause::UserNow),
                 _ => Event::Skipped(Reason::Overlap),
             };
             let is_assignment = matches!(event, Event::Assigned { .. });

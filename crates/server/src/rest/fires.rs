@@ -61,11 +61,11 @@ pub(crate) async fn list(
     }
     let (mut jobs, mut sampled, mut exact) = (0, None, true);
     if buckets.to() > now {
-        let (sample, all) = sample(&endpoints, namespace.as_ref()).await?;
-        (jobs, sampled) = (all, (sample.len() < all).then_some(sample.len()));
+        let sample = Sample::of(scheduled(&endpoints, namespace.as_ref()).await?);
+        (jobs, sampled) = (sample.all, sample.size());
         // One at a time: it keeps a core busy for seconds.
         let _turn = endpoints.forecasting.lock().await;
-        let count = move || answer.with_coming(&sample, all, now);
+        let count = move || answer.with_coming(&sample, now);
         let done = tokio::task::spawn_blocking(count).await.map_err(|_| Failed(internal()))?;
         (answer, exact) = (done.0, done.1 && sampled.is_none());
     }
@@ -123,11 +123,8 @@ async fn past(
     Ok(endpoints.handle.reads().statistics(&filter).await?)
 }
 
-/// The jobs to count, and how many there are.
-async fn sample(
-    endpoints: &Endpoints,
-    namespace: Option<&Namespace>,
-) -> Result<(Vec<Arc<Job>>, usize), Failed> {
+/// The jobs with a coming fire.
+async fn scheduled(endpoints: &Endpoints, namespace: Option<&Namespace>) -> Result<Vec<Arc<Job>>, Failed> {
     let mut jobs: Vec<Arc<Job>> = Vec::new();
     each_job(endpoints, namespace, READ_MAX, |job| {
         if job.cursor.next_due.is_some() {
@@ -135,12 +132,36 @@ async fn sample(
         }
     })
     .await?;
-    let all = jobs.len();
-    if all > EXACT_MAX {
-        // Evenly over all names, because names of a kind are often alike.
-        jobs = (0..SAMPLE).map(|index| Arc::clone(&jobs[index * all / SAMPLE])).collect();
+    Ok(jobs)
+}
+
+/// The jobs whose fires are counted.
+#[derive(Debug)]
+struct Sample {
+    jobs: Vec<Arc<Job>>,
+    /// How many jobs they stand for.
+    all: usize,
+}
+
+impl Sample {
+    fn of(mut jobs: Vec<Arc<Job>>) -> Sample {
+        let all = jobs.len();
+        if all > EXACT_MAX {
+            // Evenly over all names, because names of a kind are often alike.
+            jobs = (0..SAMPLE).map(|index| Arc::clone(&jobs[index * all / SAMPLE])).collect();
+        }
+        Sample { jobs, all }
     }
-    Ok((jobs, all))
+
+    /// How many jobs are counted. `None` means all of them.
+    fn size(&self) -> Option<usize> {
+        (self.jobs.len() < self.all).then_some(self.jobs.len())
+    }
+
+    /// The fires of all jobs, where those of the sample are so many.
+    fn scaled(&self, fires: u64) -> u64 {
+        fires * self.all as u64 / self.jobs.len().max(1) as u64
+    }
 }
 
 /// The answer while it is filled.
@@ -153,6 +174,7 @@ struct Answer {
 #[derive(Debug)]
 struct Filling {
     at: Timestamp,
+    /// Past fires and coming ones, scaled to all jobs.
     fires: u64,
     ended: Option<Counts>,
     /// The jobs with the most coming fires, the most first. `None` means that the bucket is in the past.
@@ -175,24 +197,29 @@ impl Answer {
     }
 
     /// Adds the coming fires of the sample, scaled to all jobs. False means that some jobs were estimated.
-    fn with_coming(mut self, sample: &[Arc<Job>], all: usize, now: Timestamp) -> (Answer, bool) {
-        let steps = (STEPS_MAX / sample.len().max(1)).max(STEPS_OF_JOB_MIN);
+    fn with_coming(mut self, sample: &Sample, now: Timestamp) -> (Answer, bool) {
+        let steps = (STEPS_MAX / sample.jobs.len().max(1)).max(STEPS_OF_JOB_MIN);
         let mut exact = true;
-        for job in sample {
+        let mut coming: BTreeMap<usize, u64> = BTreeMap::new();
+        for job in &sample.jobs {
             let forecast = forecast::of(job, self.buckets, now, steps);
             exact &= forecast.exact;
             for (index, fires) in forecast.fires {
-                let scaled = fires * all as u64 / sample.len() as u64;
-                self.bucket(index).add_coming(job, fires, scaled);
+                self.bucket(index).name(job, fires);
+                *coming.entry(index).or_default() += fires;
             }
+        }
+        // The sum is scaled, not the fires of each job: a division for each would lose a part of each.
+        for (index, fires) in coming {
+            self.bucket(index).fires += sample.scaled(fires);
         }
         (self, exact)
     }
 }
 
 impl Filling {
-    fn add_coming(&mut self, job: &Arc<Job>, fires: u64, scaled: u64) {
-        self.fires += scaled;
+    /// Names a job with coming fires, if it is among those with the most.
+    fn name(&mut self, job: &Arc<Job>, fires: u64) {
         let jobs = self.jobs.get_or_insert_default();
         let position = jobs.partition_point(|(most, _)| Reverse(*most) <= Reverse(fires));
         if position < NAMED_MAX {
@@ -216,5 +243,56 @@ impl Filling {
             failed: ended.map(|counts| counts.failed + counts.timed_out),
             skipped: ended.map(|counts| counts.skipped),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::ids::JobId;
+    use punctual_core::job::Definition;
+    use punctual_core::schedule::{Schedule, When};
+    use punctual_core::task::Task;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+    fn hourly(count: usize) -> Vec<Arc<Job>> {
+        let schedules = vec![Schedule::new(When::Every(HOUR))];
+        let definition = Arc::new(Definition { schedules, ..Definition::of(Task::Noop) });
+        let job = |number: usize| {
+            let name = format!("job-{number:05}").parse().unwrap();
+            let id = JobId(i64::try_from(number).unwrap());
+            Arc::new(Job::new(id, Namespace::default(), name, Arc::clone(&definition), NOW))
+        };
+        (0..count).map(job).collect()
+    }
+
+    /// The size of the sample, and the fires of the first two hours.
+    fn count(jobs: usize) -> (Option<usize>, Vec<u64>) {
+        let sample = Sample::of(hourly(jobs));
+        let buckets = Buckets { from: NOW, length: HOUR, count: 2 };
+        let (answer, exact) = Answer { buckets, by_bucket: BTreeMap::new() }.with_coming(&sample, NOW);
+        assert!(exact, "each job of the sample is counted");
+        (sample.size(), answer.by_bucket.into_values().map(|bucket| bucket.finish().fires).collect())
+    }
+
+    #[test]
+    fn up_to_five_thousand_jobs_are_counted_exactly() {
+        let (size, fires) = count(EXACT_MAX);
+        assert_eq!((size, fires.last()), (None, Some(&5000)));
+    }
+
+    #[test]
+    fn more_jobs_are_estimated_from_a_sample() {
+        let (size, fires) = count(5999);
+        assert_eq!((size, fires.last()), (Some(SAMPLE), Some(&5999)));
+    }
+
+    #[test]
+    fn a_sample_is_taken_evenly_over_all_names() {
+        let sample = Sample::of(hourly(7000));
+        let numbers: Vec<i64> = sample.jobs.iter().map(|job| job.id.0).collect();
+        assert_eq!((numbers[0], numbers[1], numbers[SAMPLE - 1]), (0, 7, 6993));
     }
 }

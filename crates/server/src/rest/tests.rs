@@ -43,6 +43,7 @@ const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
 struct Scene {
     node: Node,
+    clock: Arc<ManualClock>,
     router: Router,
 }
 
@@ -68,8 +69,8 @@ impl Scene {
         let handle = node.handle();
         assert!(handle.wait_until(|status| status.ready).await);
         let settings = Settings { hosts: vec!["scheduler.example".to_owned()], ..Settings::default() };
-        let router = router(wanted(Endpoints::new(handle, clock, "test", settings)));
-        Scene { node, router }
+        let router = router(wanted(Endpoints::new(handle, clock.clone(), "test", settings)));
+        Scene { node, clock, router }
     }
 
     async fn send(&self, mut request: Request<Body>) -> Answer {
@@ -385,7 +386,7 @@ async fn the_own_pages_of_the_server_may_ask_for_changes() {
 
 #[tokio::test]
 async fn a_node_that_stops_is_not_available_and_says_when_to_ask_again() {
-    let Scene { node, router } = Scene::new().await;
+    let Scene { node, router, .. } = Scene::new().await;
     node.shut_down().await;
     let request =
         with_json(Request::post(RUNS).header("host", "localhost"), &json!({ "task": { "noop": {} } }));
@@ -399,7 +400,7 @@ async fn a_panic_costs_its_request_and_not_the_server() {
     async fn boom() {
         panic!("a bug");
     }
-    let Scene { node: _node, router } = Scene::new().await;
+    let Scene { node: _node, router, .. } = Scene::new().await;
     let guarded = Router::<()>::new().route("/boom", get(boom)).fallback_service(router);
     let router = super::guard::around(guarded, super::guard::Guard::default());
     let answer = Answer::of(router.clone().oneshot(get_of("/boom")).await.unwrap()).await;

@@ -8,6 +8,9 @@
 //!                │           │ newer token: stopped, its outcome is dropped
 //!                └──cancel───┴──────────────▶ ended
 //! ```
+//!
+//! A cancelled attempt that waits is executed all the same if an earlier attempt of its run may have left work at a
+//! service: only an executor can tell the service to stop.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -42,6 +45,9 @@ pub(super) struct Attempts {
     running: FxHashMap<RunId, Running>,
     /// Runs that wait for a slot, or for the end of their older attempt.
     line: VecDeque<RunId>,
+    /// Runs whose waiting attempt is cancelled and has to cancel the work of an earlier one. They wait for no slot, only
+    /// for the end of their older attempt.
+    cancelling: VecDeque<(RunId, Stop)>,
     settled: Settled,
     outcome_bytes: usize,
     /// Executions to be stopped, until the driver takes them.
@@ -123,6 +129,7 @@ impl Attempts {
             newest: FxHashMap::default(),
             running: FxHashMap::default(),
             line: VecDeque::new(),
+            cancelling: VecDeque::new(),
             settled: Settled::default(),
             outcome_bytes: 0,
             stops: Vec::new(),
@@ -170,18 +177,28 @@ impl Attempts {
         started
     }
 
-    /// The next attempt in line that may start now. It is still to be [started](Self::start).
-    pub(super) fn next_ready(&mut self) -> Option<Assignment> {
+    /// The next attempt that may start now, and why it is to be stopped then. It is still to be [started](Self::start).
+    pub(super) fn next_ready(&mut self) -> Option<(Assignment, Option<Stop>)> {
+        let (run, stop) = self.next_cancelling().or_else(|| self.next_in_line())?;
+        let attempt = self.newest.get_mut(&run)?;
+        match std::mem::replace(&mut attempt.stage, Stage::Running { started: Timestamp::MIN }) {
+            Stage::Waiting(assignment) => Some((*assignment, stop)),
+            stage => unreachable!("run {run} waits for a slot and is {stage:?}"),
+        }
+    }
+
+    fn next_cancelling(&mut self) -> Option<(RunId, Option<Stop>)> {
+        let place = self.cancelling.iter().position(|(run, _)| !self.running.contains_key(run))?;
+        let (run, stop) = self.cancelling.remove(place)?;
+        Some((run, Some(stop)))
+    }
+
+    fn next_in_line(&mut self) -> Option<(RunId, Option<Stop>)> {
         if !self.has_free_slot() {
             return None;
         }
         let place = self.line.iter().position(|run| !self.running.contains_key(run))?;
-        let run = self.line.remove(place)?;
-        let attempt = self.newest.get_mut(&run)?;
-        match std::mem::replace(&mut attempt.stage, Stage::Running { started: Timestamp::MIN }) {
-            Stage::Waiting(assignment) => Some(*assignment),
-            stage => unreachable!("run {run} waits for a slot and is {stage:?}"),
-        }
+        Some((self.line.remove(place)?, None))
     }
 
     /// The newest attempt of a run takes a slot.
@@ -245,6 +262,7 @@ impl Attempts {
     }
 
     /// Cancels an attempt. An attempt that has not started never does: its outcome and the node to tell are returned.
+    /// Only if it has to cancel the work of an earlier attempt, it starts, and is stopped then.
     pub(super) fn cancel(
         &mut self,
         (run, token): Key,
@@ -262,6 +280,10 @@ impl Attempts {
                     return None;
                 }
                 Stage::Ended { .. } => return None,
+                Stage::Waiting(ref assignment) if has_to_cancel_work(assignment, cause) => {
+                    self.start_cancelling(run, stop);
+                    return None;
+                }
                 Stage::Waiting(_) => self.supersede(run),
             },
             Some(_) => self.supersede(run),
@@ -272,6 +294,13 @@ impl Attempts {
         let attempt = Attempt { token, owner: from, since, lease: Duration::ZERO, stage, unkept: 0 };
         self.newest.insert(run, attempt);
         self.ended_at_once(run, Outcome::failed(now.wall, format!("{stop} before it started")), beat)
+    }
+
+    fn start_cancelling(&mut self, run: RunId, stop: Stop) {
+        self.line.retain(|waiting| *waiting != run);
+        if !self.cancelling.iter().any(|(waiting, _)| *waiting == run) {
+            self.cancelling.push_back((run, stop));
+        }
     }
 
     pub(super) fn acknowledge(&mut self, (run, token): Key) {
@@ -299,8 +328,9 @@ impl Attempts {
 
     /// Gives back what has not started: another worker may take it.
     pub(super) fn decline_waiting(&mut self) -> Vec<Report> {
-        let line = std::mem::take(&mut self.line);
-        let declined = line.into_iter().filter_map(|run| {
+        let line = std::mem::take(&mut self.line).into_iter();
+        let cancelling = std::mem::take(&mut self.cancelling).into_iter().map(|(run, _)| run);
+        let declined = line.chain(cancelling).filter_map(|run| {
             let token = self.remove(run)?.token;
             Some(Report::Declined { run, token })
         });
@@ -398,7 +428,10 @@ impl Attempts {
         let gone = self.newest.remove(&run)?;
         match &gone.stage {
             Stage::Ended { outcome, .. } => self.outcome_bytes -= bytes_of(outcome),
-            Stage::Waiting(_) => self.line.retain(|waiting| *waiting != run),
+            Stage::Waiting(_) => {
+                self.line.retain(|waiting| *waiting != run);
+                self.cancelling.retain(|(waiting, _)| *waiting != run);
+            }
             Stage::Running { .. } => {}
         }
         Some(gone)
@@ -411,7 +444,7 @@ impl Attempts {
     }
 
     /// Stops an attempt once, for the first reason. A later reason counts only if it leaves no grace period.
-    fn stop(&mut self, run: RunId, why: Stop) {
+    pub(super) fn stop(&mut self, run: RunId, why: Stop) {
         let at_once = |stop: Stop| stop.grace(Duration::MAX).is_zero();
         if let Some(running) = self.running.get_mut(&run)
             && running.stopped.is_none_or(|earlier| at_once(why) && !at_once(earlier))
@@ -420,6 +453,14 @@ impl Attempts {
             self.stops.push((run, why));
         }
     }
+}
+
+/// Whether an earlier attempt may have left work at a service, which the cancel has to reach.
+fn has_to_cancel_work(assignment: &Assignment, cause: Cause) -> bool {
+    assignment.attempt > 1
+        && assignment.definition.is_accepted_elsewhere()
+        && cause.cancels_accepted_work()
+        && cause != Cause::UserNow
 }
 
 fn bytes_of(outcome: &Outcome) -> usize {

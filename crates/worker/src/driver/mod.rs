@@ -300,9 +300,13 @@ impl Driver {
 
     fn start_ready(&mut self, now: Now) {
         while !self.is_stopping
-            && let Some(assignment) = self.attempts.next_ready()
+            && let Some((assignment, stop)) = self.attempts.next_ready()
         {
+            let run = assignment.run;
             self.start(assignment, now);
+            if let Some(stop) = stop {
+                self.attempts.stop(run, stop);
+            }
         }
     }
 

@@ -84,7 +84,7 @@ pub(crate) struct Ending {
 pub(crate) async fn execute(mut attempt: Attempt, host: &Host) -> Ending {
     let (run, started_at) = (attempt.assignment.run, attempt.started_at);
     let limit = attempt.assignment.definition.timeout;
-    let (stopper, stop) = watch::channel(None);
+    let (stopper, stop) = watch::channel(*attempt.stop.borrow());
     let asked = std::mem::replace(&mut attempt.stop, stop);
     let mut ending = tokio::select! {
         ended = AssertUnwindSafe(dispatch(attempt, host)).catch_unwind() => ended.unwrap_or_else(|panic| {

@@ -47,6 +47,17 @@ async fn a_program_killed_by_a_signal_says_which() {
 }
 
 #[tokio::test]
+async fn the_pipe_for_reports_is_for_its_user_alone_and_goes_with_the_attempt() {
+    let outcome = check(shell(
+        "stat -c '%a %F' $PUNCTUAL_REPORT; stat -c %a ${PUNCTUAL_REPORT%/*}; echo $PUNCTUAL_REPORT",
+    ))
+    .await;
+    let lines: Vec<&str> = outcome.output.lines().collect();
+    assert_eq!(lines[..2], ["600 fifo", "700"]);
+    assert!(lines[2].ends_with("/report"), "{lines:?}");
+}
+
+#[tokio::test]
 async fn a_process_gets_its_arguments_as_they_are() {
     let outcome = check(Task::Process(process(&["printf", "%s|", "a b", "$HOME", ";", "-x", "*"]))).await;
     assert_eq!(&*outcome.output, "a b|$HOME|;|-x|*|");

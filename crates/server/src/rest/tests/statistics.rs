@@ -1,9 +1,16 @@
 //! Statistics of a job: what is counted, in which buckets, and what is refused.
 
+use std::time::Duration;
+
+use punctual_core::attempt::{Assignment, Order, Outcome, Report};
+use punctual_core::ids::WorkerId;
+use punctual_core::worker::Announcement;
+use punctual_node::Link;
 use punctual_wire::rest::{JobStatistics, Problem, Run};
 use serde_json::json;
+use tokio::sync::mpsc;
 
-use super::{JOBS, RUNS, Scene};
+use super::{JOBS, NOW, RUNS, Scene};
 
 /// A job with two runs, of which one was cancelled and one was skipped.
 async fn scene() -> Scene {
@@ -36,6 +43,28 @@ async fn the_last_day_is_shown_by_hours() {
         [("06", 0), ("07", 0), ("08", 2)].map(|(hour, runs)| (format!("2027-01-15T{hour}:00:00.000Z"), runs));
     assert_eq!(runs, expected);
     assert_eq!((found.total.cancelled, found.total.skipped, found.total.took_ms), (1, 1, None));
+}
+
+#[tokio::test]
+async fn the_time_that_runs_took_is_shown_in_percentiles() {
+    let scene = Scene::new().await;
+    let (orders, mut given) = mpsc::unbounded_channel();
+    let link =
+        Link { worker: WorkerId::new("w", 1), announced: Announcement::of(4), holding: Vec::new(), orders };
+    let worker = scene.node.link(link).await;
+    worker.send(vec![Report::Lent { total: 4 }]).await;
+    scene.put(&format!("{JOBS}/a"), json!({ "task": { "shell": "true" } })).await;
+    scene.post(&format!("{JOBS}/a/run"), json!({})).await.read::<Run>(201);
+    let orders = given.recv().await.expect("it is handed out");
+    let [Order::Assign(Assignment { run, token, .. })] = orders[..] else { panic!("{orders:?}") };
+    scene.clock.advance(Duration::from_millis(40));
+    worker.send(vec![Report::Finished { run, token, outcome: Outcome::succeeded(NOW) }]).await;
+    // The acknowledgement comes after the commit.
+    given.recv().await.expect("it is acknowledged");
+    let found = stats(&scene, "until=2027-01-15T09:00:00Z").await;
+    let took = found.total.took_ms.expect("a run has ended");
+    assert!((40..=50).contains(&took.p50), "{took:?}");
+    assert_eq!((took.p95, took.p99), (took.p50, took.p50), "of one run");
 }
 
 #[tokio::test]

@@ -13,7 +13,6 @@ use std::time::Duration;
 use punctual_core::attempt::{Assignment, Report};
 use punctual_core::progress::Progress;
 use punctual_core::retry::Failed;
-use punctual_core::run::Cause;
 use punctual_core::schedule::format_duration;
 use tokio::time::timeout;
 
@@ -118,12 +117,12 @@ impl Work<'_> {
     async fn stop<S: Service>(&self, service: &S, stop: Stop) -> Ended {
         let grace = self.assignment.grace.unwrap_or(self.host.grace);
         let how = match stop {
-            Stop::Cancelled(
-                Cause::User | Cause::UserNow | Cause::Timeout | Cause::Replaced | Cause::JobDeleted,
-            ) => timeout(grace, service.cancel(self.log)).await.unwrap_or_else(|_| {
-                let grace = format_duration(grace);
-                format!("{} had no answer within {grace}, so the work may run on", S::CANCEL)
-            }),
+            Stop::Cancelled(cause) if cause.cancels_accepted_work() => {
+                timeout(grace, service.cancel(self.log)).await.unwrap_or_else(|_| {
+                    let grace = format_duration(grace);
+                    format!("{} had no answer within {grace}, so the work may run on", S::CANCEL)
+                })
+            }
             _ => "the work runs on, and the next attempt follows it".to_owned(),
         };
         Ended::failed(format!("{stop}: {how}"), Failed::Error)
