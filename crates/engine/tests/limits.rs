@@ -17,8 +17,9 @@ fn job(limits: impl IntoIterator<Item = Limit>) -> Definition {
     Definition { overlap: Overlap::Allow, limits: limits.into_iter().collect(), ..manual() }
 }
 
-fn per_customer(limit: Limit) -> Limit {
-    Limit { per: Some("{{ params.customer }}".to_owned()), ..limit }
+fn per_customer(mut limit: Limit) -> Limit {
+    limit.per = Some("{{ params.customer }}".to_owned());
+    limit
 }
 
 fn rate(count: u32, within: &str, burst: u32) -> Limit {

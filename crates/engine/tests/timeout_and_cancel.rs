@@ -3,7 +3,7 @@
 use punctual_core::attempt::{End, Order};
 use punctual_core::command::{Answer, Command, Refusal};
 use punctual_core::ids::RunId;
-use punctual_core::job::{Definition, Overlap};
+use punctual_core::job::{Definition, Limit, Overlap};
 use punctual_core::name::Namespace;
 use punctual_core::run::{Cause, Reason, Status};
 use punctual_core::task::{Accept, Http, Method, Task};
@@ -211,7 +211,8 @@ fn a_deleted_job_cancels_the_work_of_its_runs() {
 #[test]
 fn a_run_that_waits_for_the_limit_of_a_deleted_job_cancels_its_work() {
     let mut rig = Rig::new(2);
-    let definition = Definition { running_max: Some(1), overlap: Overlap::Allow, ..accepted_elsewhere() };
+    let definition =
+        Definition { limits: vec![Limit::of_running(1)], overlap: Overlap::Allow, ..accepted_elsewhere() };
     rig.put("job", definition);
     let first = rig.start("job");
     rig.fail(first);

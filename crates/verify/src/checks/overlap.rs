@@ -2,8 +2,8 @@
 //! never more than `limits.running`.
 //!
 //! An attempt is active from its start until the run leaves `running`, because a cancelled attempt keeps its place
-//! until its worker has reported. A run with children counts as one, until it ends; `limits.running` limits its
-//! children. A child that has children itself does not count.
+//! until its worker has reported. Under these policies a run with children counts as one, until it ends.
+//! `limits.running` counts its children instead. A child that has children itself does not count.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -41,6 +41,7 @@ struct Attempt<'a> {
     /// Of an attempt that had not ended: [`COMMIT_MAX`] before its run was read, because an end after that may not have
     /// been stored yet. `Timestamp::MAX` if it is not known when the run was read.
     end: Timestamp,
+    has_children: bool,
 }
 
 fn attempts_of<'a>(run: &'a RunRecord, events: &'a [EventRecord]) -> impl Iterator<Item = Attempt<'a>> {
@@ -48,23 +49,27 @@ fn attempts_of<'a>(run: &'a RunRecord, events: &'a [EventRecord]) -> impl Iterat
     events.iter().enumerate().filter(move |(_, event)| counts(event)).map(move |(place, event)| {
         let end = events[place..].iter().find(|later| later.to != Status::Running);
         let last_known = run.read_at.map_or(Timestamp::MAX, |read_at| read_at.before(COMMIT_MAX));
-        Attempt { run, start: event.at, end: end.map_or(last_known, |end| end.at) }
+        let end = end.map_or(last_known, |end| end.at);
+        Attempt { run, start: event.at, end, has_children: !event.starts() }
     })
 }
 
 /// Walks the starts in order and counts the earlier attempts that are still active.
 fn check_job(sheet: &mut Sheet<'_>, attempts: &[Attempt<'_>]) {
-    let mut in_hand: BinaryHeap<Reverse<(Timestamp, RunId)>> = BinaryHeap::new();
+    let mut in_hand: BinaryHeap<Reverse<(Timestamp, RunId, bool)>> = BinaryHeap::new();
     for attempt in attempts {
-        while in_hand.peek().is_some_and(|Reverse((end, _))| *end <= attempt.start) {
+        while in_hand.peek().is_some_and(|Reverse((end, ..))| *end <= attempt.start) {
             in_hand.pop();
         }
         if let Some(max) = sheet.history.at_once_max(attempt.run) {
             sheet.saw(1);
-            if let Some(Reverse((_, other))) = in_hand.peek()
-                && in_hand.len() >= usize::try_from(max).unwrap_or(usize::MAX)
+            let counts_all = sheet.history.forbids_overlap(attempt.run);
+            let counted = || in_hand.iter().filter(|Reverse((.., has_children))| counts_all || !has_children);
+            let count = counted().count();
+            if let Some(Reverse((_, other, _))) = counted().next()
+                && count >= usize::try_from(max).unwrap_or(usize::MAX)
             {
-                let (start, count) = (attempt.start, in_hand.len());
+                let start = attempt.start;
                 let message = format!(
                     "it started at {start} while {count} of the job, run {other} among them, had not ended: \
                      {max} may run at once"
@@ -74,7 +79,7 @@ fn check_job(sheet: &mut Sheet<'_>, attempts: &[Attempt<'_>]) {
         }
         // If the clock was set back, an attempt may end before it starts: it cannot be checked.
         if attempt.end > attempt.start {
-            in_hand.push(Reverse((attempt.end, attempt.run.id)));
+            in_hand.push(Reverse((attempt.end, attempt.run.id, attempt.has_children)));
         }
     }
 }
@@ -122,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_split_run_counts_as_one_and_its_children_by_the_limit() {
-        let split = |running_max, overlap| {
+        let split = |running_max: Option<u32>, overlap| {
             let mut story = Story::every_ten_seconds();
             story.edit(|definition| {
                 definition.route.shards = Some(3);

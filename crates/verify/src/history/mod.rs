@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use punctual_core::Timestamp;
 use punctual_core::change::{Revision, Skip, SkipReason};
 use punctual_core::ids::{JobId, RunId, Token};
-use punctual_core::job::{Job, State};
+use punctual_core::job::{Job, Overlap, State};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::progress::Resume;
 use punctual_core::run::Run;
@@ -221,6 +221,16 @@ impl History {
             loosest = loosest.max(most(&self.revisions.get(&(job.id, revision))?.rules)?);
         }
         Some(loosest)
+    }
+
+    /// Whether every revision since the run was made forbids that runs of its job overlap.
+    pub(crate) fn forbids_overlap(&self, run: &RunRecord) -> bool {
+        let Some(job) = self.job_of(run) else { return false };
+        let mut revisions =
+            (run.revision..job.revision).map(|revision| self.revisions.get(&(job.id, revision)));
+        let forbids = |rules: &Rules| rules.overlap != Overlap::Allow;
+        forbids(&job.rules)
+            && revisions.all(|revision| revision.is_some_and(|revision| forbids(&revision.rules)))
     }
 
     /// The rules that a run was made under. `None` means they are not known.

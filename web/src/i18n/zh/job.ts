@@ -135,7 +135,8 @@ export const job = {
   limit: (limit: Limit) => {
     const parts = [
       typeof limit.running === 'number' && `同时最多 ${num(limit.running)} 次尝试`,
-      limit.rate && `每 ${limit.rate.split('/')[1]} 最多启动 ${limit.rate.split('/')[0]} 次，一次最多 ${num(limit.burst ?? 1)} 个`,
+      limit.rate &&
+        `每 ${limit.rate.split('/')[1]} 最多启动 ${limit.rate.split('/')[0]} 次，一次最多 ${num(limit.burst ?? 1)} 个`,
       typeof limit.waiting === 'number' &&
         `最多 ${num(limit.waiting)} 个运行等待，超出时跳过${limit.beyond === 'oldest' ? '最早的' : '新的'}`,
     ].filter(Boolean);

@@ -22,7 +22,8 @@ export function policySentences(job: JobFile, words: Words['job'], lang: Lang): 
   if (policy !== 'skip') sentences.push(words.misfireWindow(span(misfire?.window ?? '1h')));
   if (job.at_most_once) sentences.push(words.atMostOnce);
   sentences.push(job.dead_letter === false ? words.noDeadLetter : words.deadLetter);
-  for (const limit of Array.isArray(limits) ? limits : limits ? [limits] : []) sentences.push(words.limit(limit));
+  for (const limit of Array.isArray(limits) ? limits : limits ? [limits] : [])
+    sentences.push(words.limit(limit));
   if (typeof job.priority === 'number' && job.priority !== 5) sentences.push(words.priority(job.priority));
   if (route?.strategy && route.strategy !== 'least_loaded')
     sentences.push(words.route(words.strategies[route.strategy] ?? route.strategy));
