@@ -1,13 +1,15 @@
 //! Reads.
 
+mod load;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use punctual_core::change::{
-    DeadLetter, DeletedJob, Found, Loaded, RATE_PREFIX, Revision, Row, RowKey, RunRecord, Skip, TimerPage,
-    TimerPosition, UniqueKey, Want,
+    DeadLetter, DeletedJob, Found, Revision, Row, RowKey, RunRecord, Skip, TimerPage, TimerPosition,
+    UniqueKey, Want,
 };
 use punctual_core::ids::{Epoch, JobId, RunId, ShardId, Token};
 use punctual_core::job::{Definition, Job};
@@ -26,8 +28,8 @@ use crate::definitions::StepDefinitions;
 use crate::listing::{Span, listed, looked_up};
 use crate::page_bytes::PageBytes;
 use crate::{
-    CalendarFilter, Children, End, Error, JobFilter, LetterFilter, NAMESPACE_COUNT_MAX, NamespaceCounts,
-    Reads, Result, RunFilter, StatisticsFilter, Stats, StatusCount, refusal,
+    CalendarFilter, Children, End, JobFilter, LetterFilter, NAMESPACE_COUNT_MAX, NamespaceCounts, Reads,
+    Result, RunFilter, StatisticsFilter, Stats, StatusCount, refusal,
 };
 
 #[async_trait]
@@ -239,44 +241,6 @@ impl Reads for Memory {
 }
 
 impl Tables {
-    pub(super) fn load(&self, shard: ShardId, epoch: Epoch) -> Result<Loaded> {
-        let row = self.shards.get(usize::from(shard.0)).filter(|row| row.epoch == epoch);
-        let row = row.ok_or(Error::Fenced { shard, epoch })?;
-        let live = self.live_runs(0, i64::MAX);
-        let held = live.filter(|run| run.shard() == shard && run.wake_at().is_none());
-        let runs = held.map(|run| self.record(run)).collect::<Result<Vec<RunRecord>>>()?;
-        let workflows = runs.iter().filter(|record| record.run.may_have_steps());
-        let steps = workflows.flat_map(|record| self.steps(record.run.id)).cloned().collect();
-        let queues = self.queues_of(shard);
-        let rows = |first: RowKey, last: RowKey| {
-            let span = self.rows.range((first, ShardId(0))..=(last, ShardId(u16::MAX)));
-            span.filter(|((_, of), _)| *of == shard).map(|(_, row)| row)
-        };
-        let listeners = rows(RowKey::Listener(0), RowKey::Listener(i64::MAX)).filter_map(|row| match row {
-            Row::Listener(listener) => Some(Arc::clone(listener)),
-            _ => None,
-        });
-        let listeners = listeners.collect();
-        let pages = rows(RowKey::RecentCounts(0), RowKey::RecentCounts(u32::MAX));
-        let recent_counts = pages.filter_map(|row| match row {
-            Row::RecentCounts(recent) => Some(recent.clone()),
-            _ => None,
-        });
-        let recent_counts = recent_counts.collect();
-        let rates = self.rates(shard);
-        let (commit, last_id) = (row.commit, row.last_id);
-        Ok(Loaded { shard, epoch, commit, last_id, runs, steps, listeners, queues, recent_counts, rates })
-    }
-
-    fn rates(&self, shard: ShardId) -> Vec<UniqueKey> {
-        let first = (RowKey::Unique(Arc::from(RATE_PREFIX)), ShardId(0));
-        let rows = self.rows.range(first..).map_while(|((_, of), row)| match row {
-            Row::Unique(unique) if unique.key.starts_with(RATE_PREFIX) => Some((*of, unique)),
-            _ => None,
-        });
-        rows.filter(|(of, _)| *of == shard).map(|(_, unique)| unique.clone()).collect()
-    }
-
     /// The steps of a run, in the order of their keys.
     fn steps(&self, run: RunId) -> impl Iterator<Item = &Arc<StepRecord>> {
         let key = |step, item| (RowKey::Step(StepKey { run, step, item }), run.shard());

@@ -24,6 +24,7 @@ use punctual_core::task::Task;
 use rustc_hash::FxHashMap;
 use tracing::warn;
 
+use super::settled::Settled;
 use super::{Key, LinkId, Now, Stop};
 
 /// Attempts of all stages. A node that assigns against slots stays far below; beyond it an assignment is dropped, and its
@@ -33,8 +34,6 @@ const ATTEMPTS_MAX: usize = 100_000;
 const UNSETTLED_MAX: usize = ATTEMPTS_MAX / 2;
 /// Bytes of outcomes without an acknowledgement. Beyond it nothing starts that could add to them.
 const OUTCOME_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Settled attempts that are remembered, so that an assignment that arrives twice starts nothing.
-const SETTLED_MAX: usize = 65_536;
 
 #[derive(Debug)]
 pub(super) struct Attempts {
@@ -465,45 +464,4 @@ fn has_to_cancel_work(assignment: &Assignment, cause: Cause) -> bool {
 
 fn bytes_of(outcome: &Outcome) -> usize {
     outcome.output.len() + outcome.error.len()
-}
-
-/// The last attempts that were acknowledged, oldest first.
-#[derive(Debug, Default)]
-struct Settled {
-    newest: FxHashMap<RunId, Token>,
-    order: VecDeque<(RunId, Token)>,
-}
-
-impl Settled {
-    /// Whether this attempt, or a newer one of its run, is settled.
-    fn covers(&self, run: RunId, token: Token) -> bool {
-        self.newest.get(&run).is_some_and(|settled| *settled >= token)
-    }
-
-    fn insert(&mut self, run: RunId, token: Token) {
-        if self.order.len() >= SETTLED_MAX
-            && let Some((run, token)) = self.order.pop_front()
-            && self.newest.get(&run) == Some(&token)
-        {
-            self.newest.remove(&run);
-        }
-        self.newest.insert(run, token);
-        self.order.push_back((run, token));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_so_many_settled_attempts_are_remembered() {
-        let mut settled = Settled::default();
-        for run in 0..=SETTLED_MAX as i64 {
-            settled.insert(RunId(run), Token(1));
-        }
-        assert!(!settled.covers(RunId(0), Token(1)));
-        assert!(settled.covers(RunId(1), Token(1)));
-        assert_eq!(settled.newest.len(), SETTLED_MAX);
-    }
 }

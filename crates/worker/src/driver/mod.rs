@@ -17,6 +17,7 @@ mod attempts;
 mod io;
 mod lender;
 mod nodes;
+mod settled;
 #[cfg(test)]
 mod tests;
 
