@@ -210,9 +210,9 @@ fn counted_keys<'a>(
         .filter(move |(_, limit)| counts && (limit.running.is_some() || limit.rate.is_some()))
 }
 
-/// Whether a limit counts the run while it waits. Child runs are never skipped.
+/// Whether a limit counts the run while it waits. Child runs and runs that have started once are never skipped.
 fn counts_waiting(run: &Run, limit: &Limit) -> bool {
-    limit.waiting.is_some() && run.parent().is_none()
+    limit.waiting.is_some() && run.parent().is_none() && run.attempt == 0
 }
 
 /// What holds a run back: the index of a limit, and when its rate allows the run.

@@ -170,6 +170,20 @@ fn the_oldest_makes_room_for_a_new_one() {
 }
 
 #[test]
+fn a_run_that_has_started_is_never_skipped_for_a_new_one() {
+    let mut rig = Rig::new(5);
+    let mut definition = job([Limit { running: Some(1), ..waiting(1, Beyond::Oldest) }]);
+    definition.retry.attempts = 2;
+    rig.put("job", definition);
+    let (first, second) = (rig.start("job"), rig.start("job"));
+    rig.fail(first);
+    rig.advance("10s");
+    assert_eq!((rig.status(first), rig.status(second)), (Waiting, Running), "the retry waits for its turn");
+    let (third, fourth) = (rig.start("job"), rig.start("job"));
+    assert_eq!([first, third, fourth].map(|run| rig.status(run)), [Waiting, Skipped, Waiting]);
+}
+
+#[test]
 fn runs_that_wait_for_an_earlier_one_count_too() {
     let mut rig = Rig::new(5);
     rig.put("job", Definition { overlap: Overlap::Queue, ..job([waiting(2, Beyond::Oldest)]) });

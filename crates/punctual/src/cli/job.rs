@@ -345,6 +345,7 @@ async fn show(session: &Session, name: &Name, file: bool) -> Result<(), Failure>
             ("timeout", job.file.timeout.and_then(|timeout| yaml(yaml::to_string(&timeout)))),
             ("retry", job.file.retry.as_ref().and_then(|retry| yaml(yaml::to_string(retry)))),
             ("overlap", job.file.overlap.and_then(|overlap| yaml(yaml::to_string(&overlap)))),
+            ("limits", job.file.limits.as_ref().and_then(|limits| yaml(yaml::to_string(limits)))),
             ("misfire", job.file.misfire.as_ref().and_then(|misfire| yaml(yaml::to_string(misfire)))),
             ("created", Some(time::both(job.created_at.0, now))),
             ("changed", Some(time::both(job.updated_at.0, now))),
