@@ -161,7 +161,9 @@ impl Rate {
     /// What is used up after a start.
     #[must_use]
     pub fn start(&self, used: UsedUntil, now: Timestamp) -> UsedUntil {
-        UsedUntil(used.max(UsedUntil::at(now)).0.saturating_add(self.interval()))
+        // The run may have been allowed within the millisecond that ends now.
+        let earliest = UsedUntil(UsedUntil::at(now).0.saturating_sub(999));
+        UsedUntil(used.max(earliest).0.saturating_add(self.interval()))
     }
 
     /// The most that starts up to now can have used up. Starts under a slower rate, before an edit, may have used more.
