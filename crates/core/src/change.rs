@@ -125,7 +125,7 @@ pub struct UniqueKey {
     pub expires_at: Timestamp,
 }
 
-/// The keys of rates begin with it: nobody holds them, and they are loaded with their shard.
+/// A unique key that begins with this prefix stores what a rate has used up. Its holder is `Nobody`.
 pub const RATE_PREFIX: &str = "rate/";
 
 /// Who holds a unique key.
@@ -134,7 +134,7 @@ pub enum Holder {
     Run(RunId),
     /// The number of a message.
     Message(i64),
-    /// No message may ever be added under this key of the shard; or it is the key of a rate.
+    /// No message may ever be added under this key of the shard, or the key stores what a rate has used up.
     Nobody(ShardId),
 }
 

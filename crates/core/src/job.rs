@@ -166,16 +166,6 @@ impl Definition {
     pub fn running_max(&self) -> Option<u32> {
         self.limits.iter().filter(|limit| limit.per.is_none()).filter_map(|limit| limit.running).min()
     }
-
-    /// Like [`Definition::running_max`], by the overlap policy too. A split run and a workflow count as one: limits apply
-    /// to their child runs.
-    pub fn at_once_max(&self) -> Option<u32> {
-        match self.overlap {
-            Overlap::Allow if self.has_children() => None,
-            Overlap::Allow => self.running_max(),
-            Overlap::Skip | Overlap::Queue | Overlap::QueueOne | Overlap::Replace => Some(1),
-        }
-    }
 }
 
 impl Definition {

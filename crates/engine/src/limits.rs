@@ -4,8 +4,8 @@
 //! key has room again, the run that was due first is tried; then another limit may hold it back. So a run never waits
 //! behind runs with other keys.
 //!
-//! Places are counted from the runs in memory. What a rate has used up is stored: as a unique key that nobody holds, which
-//! is kept until the rate is free again.
+//! Places are counted from the runs in memory. What a rate has used up is stored as a unique key whose holder is `Nobody`,
+//! until the rate is free again.
 //!
 //! overlap ──may start──▶ limits ──ready──▶ assign
 

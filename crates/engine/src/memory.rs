@@ -104,8 +104,8 @@ impl LiveJob {
     }
 }
 
-/// Whether a run in this state has a place under the limits of its job. A run with child runs has none: they could wait for
-/// it.
+/// Whether a run in this state takes a place under the limits of its job. A run with child runs takes none: its child runs
+/// could wait for that place, and the run waits for them.
 pub(crate) fn has_place(state: &State) -> bool {
     matches!(state, State::Ready { .. } | State::Running { .. })
 }

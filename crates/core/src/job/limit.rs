@@ -53,7 +53,7 @@ pub struct Waiting {
 pub enum Beyond {
     /// The new run.
     Skip,
-    /// The run that has waited longest.
+    /// The run that was due first.
     Oldest,
 }
 

@@ -440,8 +440,8 @@ impl Run {
     }
 }
 
-/// Whether a cancel of a run that no worker has waits until a worker has told the service of its task. An earlier attempt
-/// may have left work there, also one that has failed: it may have lost sight of the work.
+/// Whether a run that is cancelled between two attempts ends only after a worker has told the service. The service may still
+/// execute the work of an earlier attempt, even if that attempt failed: its polls may have failed, not the work.
 fn is_told_to_service(cause: Cause, definition: &Definition) -> bool {
     matches!(cause, Cause::User | Cause::Replaced | Cause::JobDeleted) && definition.is_accepted_elsewhere()
 }

@@ -165,7 +165,8 @@ impl Shard {
             .ok_or_else(|| Refusal::NoSuchJob { namespace: namespace.clone(), name: name.clone() })
     }
 
-    /// Deletes a job. Its waiting runs end with it; running ones are told to stop and end by themselves.
+    /// Deletes a job. Its waiting runs end with it, except those that may have left work at a service: their next attempt
+    /// cancels it. Running ones are told to stop and end by themselves.
     pub(super) fn delete_job(
         &mut self,
         namespace: &Namespace,

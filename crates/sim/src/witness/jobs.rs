@@ -131,7 +131,7 @@ impl Jobs {
     pub(super) fn held(&self, runs: &Runs) -> Verdict {
         let mut held: FxHashMap<JobId, RunId> = FxHashMap::default();
         for run in runs.live().filter(|run| run.retry_of.is_none() && run.parent().is_none()) {
-            // A run that waits for a limit may have begun before the one that waits for it.
+            // A run whose retry waits for a limit is no second run in the queue of the overlap policy.
             let (State::Waiting { wait: Wait::Overlap }, Some(id)) = (&run.state, run.job()) else {
                 continue;
             };
