@@ -67,7 +67,7 @@ impl Counter {
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
     used: FxHashMap<Arc<str>, UsedUntil>,
-    /// When each of them is free again.
+    /// When each of them is forgotten.
     ends: BTreeSet<(Timestamp, Arc<str>)>,
     /// For which of these moments there is a deadline.
     expected: Option<Timestamp>,
@@ -88,9 +88,9 @@ impl Rates {
     fn note(&mut self, row: Arc<str>, used: UsedUntil) -> bool {
         let before = self.used.insert(Arc::clone(&row), used);
         if let Some(before) = before {
-            self.ends.remove(&(before.ends_at(), Arc::clone(&row)));
+            self.ends.remove(&(before.forgotten_at(), Arc::clone(&row)));
         }
-        self.ends.insert((used.ends_at(), row));
+        self.ends.insert((used.forgotten_at(), row));
         before.is_some()
     }
 

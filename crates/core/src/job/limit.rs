@@ -42,6 +42,9 @@ pub struct Rate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct UsedUntil(i64);
 
+/// The most microseconds that a start may come before the end of its millisecond.
+const WITHIN_MILLISECOND: i64 = 999;
+
 /// How many runs may wait, and which one is skipped beyond that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiting {
@@ -162,7 +165,7 @@ impl Rate {
     #[must_use]
     pub fn start(&self, used: UsedUntil, now: Timestamp) -> UsedUntil {
         // The run may have been allowed within the millisecond that ends now.
-        let earliest = UsedUntil(UsedUntil::at(now).0.saturating_sub(999));
+        let earliest = UsedUntil(UsedUntil::at(now).0.saturating_sub(WITHIN_MILLISECOND));
         UsedUntil(used.max(earliest).0.saturating_add(self.interval()))
     }
 
@@ -181,6 +184,11 @@ impl UsedUntil {
     /// The first millisecond in which it has passed.
     pub fn ends_at(self) -> Timestamp {
         Timestamp::from_millis(self.0.div_euclid(1000) + i64::from(self.0.rem_euclid(1000) > 0))
+    }
+
+    /// From this moment on no start depends on it.
+    pub fn forgotten_at(self) -> Timestamp {
+        UsedUntil(self.0.saturating_add(WITHIN_MILLISECOND)).ends_at()
     }
 }
 
@@ -201,6 +209,9 @@ mod tests {
         for at in wanted {
             let mut now = Timestamp::from_millis(*at).max(starts.last().copied().unwrap_or_default());
             now = now.max(rate.next_start(used));
+            if used.forgotten_at() <= now {
+                used = UsedUntil::default();
+            }
             used = rate.start(used, now);
             starts.push(now);
         }
