@@ -175,7 +175,9 @@ fn waiting(run: &Run, definition: &Definition, wait: Wait, earlier: Option<RunId
 }
 
 fn limited(limit: Option<&Limit>) -> String {
-    let Some(limit) = limit else { return "the run waits for a limit of its job".to_owned() };
+    let Some(limit) = limit.filter(|limit| limit.running.is_some() || limit.rate.is_some()) else {
+        return "the run waits for a limit of its job".to_owned();
+    };
     let whose = limit.per.as_ref().map_or(String::new(), |per| format!(" for its key (`per: {per}`)"));
     let max = limit.running.map(|max| format!("{max} at once (`limits.running`)"));
     let rate = limit.rate.map(|rate| format!("{} (`limits.rate`)", rate.in_words()));

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use Status::{Running, Skipped, Succeeded, Waiting};
 use proptest::prelude::*;
-use punctual_core::command::{Command, Refusal};
+use punctual_core::command::{Command, Refusal, RetryRun, RunJob};
 use punctual_core::ids::RunId;
 use punctual_core::job::limit::{Beyond, Rate};
 use punctual_core::job::{Definition, Limit, Overlap, limit};
 use punctual_core::run::{Reason, Run, State, Status, Wait};
 use punctual_core::task::Params;
 
-use crate::support::{Rig, cancel, every, made, manual, on, seconds, span, start};
+use crate::support::{Rig, cancel, every, made, manual, on, retry, seconds, span, start};
 
 fn job(limits: impl IntoIterator<Item = Limit>) -> Definition {
     Definition { overlap: Overlap::Allow, limits: limits.into_iter().collect(), ..manual() }
@@ -32,7 +32,7 @@ fn waiting(max: u32, beyond: Beyond) -> Limit {
 
 fn of(customer: &str) -> Command {
     let params = Some(Params(format!("{{\"customer\":\"{customer}\"}}").into()));
-    Command::RunJob(punctual_core::command::RunJob { params, ..start("job") })
+    Command::RunJob(RunJob { params, ..start("job") })
 }
 
 fn start_of(rig: &mut Rig, customer: &str) -> RunId {
@@ -238,6 +238,13 @@ fn parameters_without_a_key_are_refused() {
     let Err(Refusal::Invalid(error)) = rig.ask(of(&"x".repeat(300))) else { panic!("it was accepted") };
     assert_eq!(error.field, "limits[1].per");
     assert!(rig.runs("job").is_empty());
+    let run = start_of(&mut rig, "a");
+    rig.fail(run);
+    let Command::RunJob(RunJob { params, .. }) = of(&"x".repeat(300)) else { unreachable!() };
+    let Err(Refusal::Invalid(error)) = rig.ask(Command::RetryRun(RetryRun { params, ..retry(run) })) else {
+        panic!("it was accepted")
+    };
+    assert_eq!((&*error.field, rig.runs("job").len()), ("limits[1].per", 1));
 }
 
 /// What may happen to a job with limits.

@@ -50,7 +50,9 @@ impl Shard {
             Some(caller) => (Some(self.link_to(caller, key.as_ref())?), self.params_on_top(id, ask.params)?),
             None => (None, ask.params),
         };
-        self.check_limit_keys(id, params.as_ref(), cx.now)?;
+        if let Some(live) = self.jobs.get(&id) {
+            check_limit_keys(&live.job.definition, params.as_ref(), cx.now)?;
+        }
         room_for_one(cx)?;
         // A manual start in the same instant as a fire comes after it.
         self.fire_due(id, cx);
@@ -71,12 +73,6 @@ impl Shard {
             return Err(Invalid::new("job", message));
         }
         Ok(Link { caller: Some(caller.sender), depth: caller.depth + 1, ..Link::default() })
-    }
-
-    /// Refuses parameters that give no key for a limit of the job.
-    fn check_limit_keys(&self, job: JobId, params: Option<&Params>, due: Timestamp) -> Result<(), Invalid> {
-        let Some(definition) = self.jobs.get(&job).map(|live| &live.job.definition) else { return Ok(()) };
-        limit::check_keys(&definition.limits, params.unwrap_or(&definition.params), due)
     }
 
     /// Parameters on top of those of a job.
@@ -179,8 +175,11 @@ impl Shard {
             return Err(Invalid::new("due_at", "lies in the future; a replay starts at once").into());
         }
         let Reuse { rows, params: step_params } = self.plan_reuse(&retry, &record, cx)?;
-        room_for_one(cx)?;
         let params = retry.params.or_else(|| record.run.params.clone());
+        if let Some(job) = &record.job {
+            check_limit_keys(&job.definition, params.as_ref(), cx.now)?;
+        }
+        room_for_one(cx)?;
         let run = self.make_retry(&record, retry.due.unwrap_or(record.run.due), cx);
         self.write_reused(run, rows);
         let patient = retry.dead_letter;
@@ -217,6 +216,11 @@ impl Shard {
             }
         }
     }
+}
+
+/// Refuses parameters that give no key for a limit of the job.
+fn check_limit_keys(definition: &Definition, params: Option<&Params>, due: Timestamp) -> Result<(), Invalid> {
+    limit::check_keys(&definition.limits, params.unwrap_or(&definition.params), due)
 }
 
 pub(crate) fn room_for_one(cx: &Context<'_>) -> Result<(), Refusal> {

@@ -27,7 +27,12 @@ pub(crate) async fn of_run(State(endpoints): State<Endpoints>, at: RunAt) -> Res
         _ => None,
     };
     let facts = endpoints.facts(at.run.shard());
-    Ok(Json(why::of_run(&record.run, &record.definition, earlier, facts).into()))
+    // A run that waits for a limit waits for one that its job has now: an edit applies to it too.
+    let definition = match (&record.run.state, &record.job) {
+        (run::State::Waiting { wait: Wait::Limit(_) }, Some(job)) => &job.definition,
+        _ => &record.definition,
+    };
+    Ok(Json(why::of_run(&record.run, definition, earlier, facts).into()))
 }
 
 pub(crate) async fn of_job(State(endpoints): State<Endpoints>, at: Named) -> Result<Json<Why>, Failed> {
