@@ -216,6 +216,78 @@ fn a_release_waits_for_its_approval_and_says_who_gave_it() {
     verify(&scene, &node);
 }
 
+/// The expressions of a step: field, and value or error. Those that were not evaluated have neither.
+fn expressions(node: &Node, run: &str, step: &str) -> Vec<(String, Option<String>)> {
+    let path = format!("{RUNS}/{run}/steps/{step}/expressions");
+    let told = node.api().get(&path).expect("the node answers").ok();
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let expressions = told["expressions"].as_array().expect("a list").iter();
+    let told =
+        |of: &Value| (text(&of["field"]).unwrap_or_default(), text(&of["value"]).or(text(&of["error"])));
+    expressions.map(told).collect()
+}
+
+#[test]
+fn the_expressions_of_steps_are_shown_with_their_values() {
+    let scene = Scene::new();
+    let node = node(&scene);
+    let noop = json!({ "noop": {} });
+    let workflow = json!({ "steps": {
+        "extract": { "task": { "shell": "echo '{\"tables\": [\"a\", \"b\"], \"rows\": 7}'" } },
+        "load": { "needs": ["extract"], "map": "steps.extract.output.tables", "task": noop },
+        "tell": {
+            "needs": ["load"], "when": "steps.load.succeeded == 2", "task": noop,
+            "params": { "rows": "{{ steps.extract.output.rows }}" },
+        },
+        "alarm": { "needs": ["load"], "when": "steps.load.failed > 0", "task": noop, "params": { "to": "ops" } },
+        "broken": { "needs": ["extract"], "rule": "all_done", "when": "steps.extract.output.rows", "task": noop },
+        "review": { "needs": ["tell"], "approve": {} },
+        "ship": { "needs": ["review"], "when": "params.ship", "task": noop },
+    } });
+    let run = start(&node, &workflow);
+    wait::until_so("the review begins", SOON, || node.cli(["run", "approvals"]).ok().contains(&run));
+    let known = |field: &str, value: &str| (format!("steps.{field}"), Some(value.to_owned()));
+    assert_eq!(expressions(&node, &run, "extract"), []);
+    assert_eq!(expressions(&node, &run, "load"), [known("load.map", "[\"a\",\"b\"]")]);
+    assert_eq!(
+        expressions(&node, &run, "tell"),
+        [known("tell.when", "true"), known("tell.params", "{\"rows\":7}")]
+    );
+    let unknown = |field: &str| (format!("steps.{field}"), None);
+    assert_eq!(expressions(&node, &run, "alarm"), [known("alarm.when", "false"), unknown("alarm.params")]);
+    assert_eq!(expressions(&node, &run, "broken"), [known("broken.when", "7")]);
+    assert_eq!(expressions(&node, &run, "ship"), [unknown("ship.when")], "the step is not decided");
+    let drawn = node.cli(["run", "show", &run, "-o", "mermaid"]).ok();
+    assert!(drawn.starts_with("flowchart") && drawn.contains("review"), "{drawn}");
+    assert_eq!(drawn, node.cli(["run", "graph", &run, "-o", "mermaid"]).ok());
+}
+
+#[test]
+fn a_graph_is_read_in_pages() {
+    let scene = Scene::new();
+    let node = node(&scene);
+    let step = |needs: &[&str]| json!({ "needs": needs, "task": { "noop": {} } });
+    let workflow = json!({ "steps": {
+        "a": step(&[]), "b": step(&["a"]), "c": step(&["a"]), "d": step(&["b", "c"]), "e": step(&["d"]),
+    } });
+    let run = start(&node, &workflow);
+    ended(&node, &run);
+    let (mut names, mut edges, mut after) = (Vec::new(), 0, String::new());
+    loop {
+        let path = format!("{RUNS}/{run}/graph?limit=2{after}");
+        let page = node.api().get(&path).expect("the node answers").ok();
+        let nodes = page["nodes"].as_array().expect("a list");
+        assert!(nodes.len() <= 2 && nodes.iter().all(|node| node["state"] == "succeeded"), "{page:#}");
+        names.extend(nodes.iter().map(|node| node["step"].as_str().unwrap_or_default().to_owned()));
+        edges += page["edges"].as_array().expect("a list").len();
+        let Some(next) = page["next"].as_str() else { break };
+        after = format!("&after={next}");
+    }
+    assert_eq!((names.join(" "), edges), ("a b c d e".to_owned(), 5));
+    let refused = node.api().get(&format!("{RUNS}/{run}/graph?limit=0")).expect("the node answers");
+    assert_eq!(refused.status, 400);
+}
+
 #[test]
 fn a_retry_from_the_failed_step_reuses_what_succeeded() {
     let scene = Scene::new();

@@ -16,7 +16,7 @@ use crate::limits::MESSAGE_BYTES_MAX;
 use crate::name::{Name, Namespace};
 use crate::progress::Progress;
 use crate::queue::{Body, Deliver, NewMessage, QueueKey, Sender};
-use crate::run::{Cause, Part, Trigger};
+use crate::run::{Cause, Origin, Part, Run, Trigger};
 use crate::task::{self, Enqueue, Params};
 use crate::template::{Scope, Value, Values};
 
@@ -138,6 +138,15 @@ pub fn job_value(namespace: &Namespace, name: Option<&Name>, revision: Option<u3
     let name = name.map_or(Value::Null, |name| Value::text(name.as_str()));
     let revision = revision.map_or(Value::Null, |revision| Value::Int(revision.into()));
     Value::map([("name", name), ("namespace", Value::text(namespace.as_str())), ("revision", revision)])
+}
+
+/// The values of the expressions of a workflow, without those of its steps.
+pub fn workflow_values(run: &Run, params: &Params) -> Values {
+    let (job, revision) = match &run.origin {
+        Origin::Job { name, revision, .. } => (Some(name), Some(*revision)),
+        Origin::AdHoc(_) => (None, None),
+    };
+    Values::of_params_and_due(&params.0, run.due).with("job", job_value(&run.namespace, job, revision))
 }
 
 /// Node to worker.

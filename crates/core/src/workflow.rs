@@ -31,7 +31,7 @@ pub use decide::{Decision, End, Progress, Skip, State};
 pub use graph::{Graph, Node};
 pub use record::{ByHand, Items, StepKey, StepReason, StepRecord};
 pub use retry::{RetryFrom, StepParams};
-pub use values::{Known, Output};
+pub use values::{Evaluated, Known, Output, StepExpression};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workflow {

@@ -281,7 +281,9 @@ impl Cli {
         let Cli { global, noun } = self;
         global.output.check(matches!(
             noun,
-            Some(Noun::Job(job::Verb::Graph(_)) | Noun::Run(run::Verb::Graph { .. }))
+            Some(
+                Noun::Job(job::Verb::Graph(_)) | Noun::Run(run::Verb::Graph { .. } | run::Verb::Show { .. })
+            )
         ))?;
         match noun {
             None => welcome::greet(&global.session()?).await,

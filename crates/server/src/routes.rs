@@ -138,6 +138,12 @@ fn runs_and_dead_letters() -> Vec<Route> {
         row(M::POST, "/api/v1/namespaces/{namespace}/runs/{id}/resume", Right::Run, steps::resume),
         row(M::GET, "/api/v1/namespaces/{namespace}/runs/{id}/graph", Right::Read, steps::graph_of_run),
         row(
+            M::GET,
+            "/api/v1/namespaces/{namespace}/runs/{id}/steps/{step}/expressions",
+            Right::Read,
+            steps::expressions,
+        ),
+        row(
             M::POST,
             "/api/v1/namespaces/{namespace}/runs/{id}/steps/{step}/approve",
             Right::Run,

@@ -42,7 +42,9 @@ pub use cron::{Explained, Occurrence};
 pub use dead_letter::DeadLetter;
 pub use decide::{Action, Chosen, DECIDED_MAX, Decide, Decision, Decisions};
 pub use descriptor::{Descriptor, PutDescriptor, Service};
-pub use graph::{ByHand, Comment, Graph, GraphEdge, GraphNode, StepItems, StepState};
+pub use graph::{
+    ByHand, Comment, Graph, GraphEdge, GraphNode, StepExpression, StepExpressions, StepItems, StepState,
+};
 pub use history::{Line, Resume, Skip, Stats, Step, Workflow};
 pub use job::{Cursor, Fire, Job, JobState, MADE_HEADER, Made};
 pub use listed::{

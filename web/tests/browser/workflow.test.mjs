@@ -213,6 +213,35 @@ test('a failed workflow is retried from one step, and the others are reused', as
   });
 });
 
+test('a step shows its expressions and what they gave', async () => {
+  const steps = {
+    fetch: { task: { shell: `echo '{"rows": 7}'` } },
+    load: {
+      needs: ['fetch'],
+      when: 'steps.fetch.output.rows > 3',
+      params: { rows: '{{ steps.fetch.output.rows }}' },
+      task: noop,
+    },
+    ask: { needs: ['load'], approve: {} },
+    ship: { needs: ['ask'], when: 'params.ship', task: noop },
+  };
+  await put('computed', { task: { workflow: { steps } } });
+  const { id } = await start('computed');
+  await visit({ path: `#/runs/${id}?step=load` }, async (page) => {
+    const expressions = (step) => panelOf(page, step).getByRole('region', { name: 'Expressions' });
+    await expressions('load').getByText('steps.fetch.output.rows > 3', { exact: true }).waitFor();
+    await expressions('load').getByText('true', { exact: true }).waitFor();
+    await expressions('load').getByText('"rows": 7').waitFor();
+    await says(page, 'ask', 'Needs approval');
+    await box(page, 'ship').click();
+    await expressions('ship').getByText('Not evaluated', { exact: true }).waitFor();
+    await box(page, 'fetch').click();
+    await panelOf(page, 'fetch').waitFor();
+    assert.equal(await expressions('fetch').count(), 0);
+  });
+  await api('POST', inDefault(`runs/${id}/cancel`));
+});
+
 test('a step shows the end of its log while it is written', async () => {
   const shell = 'for n in $(seq 1 40); do echo "row $n"; done; sleep 600';
   await put('writes', {

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Graph, State, Wait, Work, Workflow};
+use super::{Graph, Items, Skip, State, StepReason, StepRecord, Wait, Work, Workflow};
 use crate::Timestamp;
 use crate::ids::RunId;
 use crate::invalid::Invalid;
@@ -56,6 +56,53 @@ impl Known<'_> {
         known.extend(self.output.value().map(|output| ("output".to_owned(), output)));
         Value::Map(Arc::new(known))
     }
+}
+
+impl StepRecord {
+    /// What expressions know of the step.
+    pub fn known(&self) -> Known<'_> {
+        let items = self.items.unwrap_or(Items {
+            total: 1,
+            succeeded: u32::from(self.state == State::Succeeded),
+            failed: u32::from(self.state == State::Failed),
+        });
+        let output = match &self.output {
+            Some(text) => Output::Text(text),
+            None if self.reason.is_some_and(StepReason::is_output_too_long) => Output::TooLong,
+            None => Output::Nothing,
+        };
+        let error = (!self.error.is_empty()).then_some(&*self.error);
+        let (succeeded, failed) = (items.succeeded, items.failed);
+        Known { state: self.state, output, error, run: self.child, succeeded, failed }
+    }
+
+    /// Which expressions of the step were evaluated.
+    pub fn evaluated(&self) -> Evaluated {
+        match self.reason {
+            Some(StepReason::Skipped(Skip::When)) => Evaluated::Conditions,
+            Some(StepReason::Skipped(_) | StepReason::Reused { .. }) => Evaluated::Nothing,
+            _ => Evaluated::All,
+        }
+    }
+}
+
+/// Which expressions of a step were evaluated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Evaluated {
+    Nothing,
+    /// Those that decide whether the step starts.
+    Conditions,
+    All,
+}
+
+/// An expression of a step and what it gave, for people.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepExpression {
+    /// Its place in the definition of the workflow, such as `steps.load.when`.
+    pub field: String,
+    pub text: String,
+    /// `None` means that it was not evaluated.
+    pub value: Option<Result<Value, Invalid>>,
 }
 
 /// Takes down the names that expressions use.
@@ -216,6 +263,66 @@ impl Workflow {
         let rendered = render_json("params", &own.params.0, values);
         let merged = rendered.and_then(|json| outer.merged(&Params(json.to_string().into())));
         merged.map(Some).map_err(|error| error.under(&path))
+    }
+
+    /// The expressions of a step, in the order of their evaluation. Those that were evaluated are evaluated again: what a
+    /// step needs has ended when it starts, so that they give the same.
+    pub fn expressions(
+        &self,
+        graph: &Graph,
+        step: usize,
+        outer: &Params,
+        values: &Values,
+        evaluated: Evaluated,
+    ) -> Vec<StepExpression> {
+        let Some(definition) = self.step(step) else { return Vec::new() };
+        let mut expressions = Vec::new();
+        let mut add =
+            |when: Evaluated, field: String, text: &str, value: &dyn Fn() -> Result<Value, Invalid>| {
+                let value = (when <= evaluated).then(value);
+                expressions.push(StepExpression { field, text: text.to_owned(), value });
+            };
+        let expression = |field: String, text: &str| {
+            let value =
+                Expression::parse_in(text, &Scope::CHECKED_WORKFLOW).and_then(|of| of.evaluate(values));
+            value.map_err(|error| failed(field, text, &error))
+        };
+        for needed in &graph.nodes()[step].needs {
+            let Some(switch) = self.step(*needed).and_then(|needed| needed.switch.as_deref()) else {
+                continue;
+            };
+            if switch.targets().any(|(_, name)| *name == definition.name) {
+                let field = self.field(*needed, "switch.on");
+                add(Evaluated::Conditions, field.clone(), &switch.on, &|| {
+                    expression(field.clone(), &switch.on)
+                });
+            }
+        }
+        for (of, text, when) in [
+            ("when", definition.when.as_ref(), Evaluated::Conditions),
+            ("map", definition.map.as_ref().map(|map| &map.over), Evaluated::All),
+        ] {
+            let Some(text) = text else { continue };
+            add(when, self.field(step, of), text, &|| expression(self.field(step, of), text));
+        }
+        let (of, text) = match &definition.work {
+            Work::Wait(Wait::Until(until)) => ("wait.until", Some(until)),
+            Work::Wait(Wait::Event(event)) => ("wait.event.key", event.key.as_ref()),
+            _ => ("", None),
+        };
+        if let Some(text) = text {
+            let rendered = || self.rendered(step, of, text, values).map(Value::text);
+            add(Evaluated::All, self.field(step, of), text, &rendered);
+        }
+        // The parameters of each item may depend on it: its run shows them.
+        if definition.params != Params::default() && definition.map.is_none() {
+            let params = || {
+                let params = self.step_params(step, outer, values)?;
+                Ok(params.and_then(|params| Value::from_json(&params.0)).unwrap_or(Value::Null))
+            };
+            add(Evaluated::All, self.field(step, "params"), &definition.params.0, &params);
+        }
+        expressions
     }
 
     /// The output of the workflow. `None` means that the workflow defines no output.

@@ -156,7 +156,7 @@ impl Flow {
 
     /// What expressions know of a step that has ended.
     pub(super) fn known(&self, step: usize) -> Option<Known<'_>> {
-        self.rows.get(&(number(step), None)).map(|row| known(row))
+        self.rows.get(&(number(step), None)).map(|row| row.known())
     }
 
     pub(super) fn percent(&self) -> u8 {
@@ -164,23 +164,6 @@ impl Flow {
         let ended = states.iter().filter(|state| state.has_ended()).count();
         u8::try_from(ended * 100 / states.len().max(1)).unwrap_or(100)
     }
-}
-
-/// What expressions know of a step.
-pub(super) fn known(row: &StepRecord) -> Known<'_> {
-    let items = row.items.unwrap_or(Items {
-        total: 1,
-        succeeded: u32::from(row.state == State::Succeeded),
-        failed: u32::from(row.state == State::Failed),
-    });
-    let output = match &row.output {
-        Some(text) => Output::Text(text),
-        None if row.reason.is_some_and(StepReason::is_output_too_long) => Output::TooLong,
-        None => Output::Nothing,
-    };
-    let error = (!row.error.is_empty()).then_some(&*row.error);
-    let (succeeded, failed) = (items.succeeded, items.failed);
-    Known { state: row.state, output, error, run: row.child, succeeded, failed }
 }
 
 /// The outputs of the items as a list in JSON; an item without output is null.

@@ -7,11 +7,10 @@ use punctual_core::attempt::{self, StepValues};
 use punctual_core::ids::RunId;
 use punctual_core::job::Invalid;
 use punctual_core::limits::STEP_OUTPUT_BYTES_MAX;
-use punctual_core::run::Origin;
 use punctual_core::template::{Value, Values};
 use punctual_core::workflow::{Decision, Known, Output, State, StepKey, Workflow};
 
-use super::flow::{Flow, Prepared, known};
+use super::flow::{Flow, Prepared};
 use super::{index, number};
 use crate::Shard;
 use crate::memory::LiveRun;
@@ -40,7 +39,7 @@ impl Shard {
                     succeeded: 0,
                     failed: u32::from(states[index] == State::Failed),
                 };
-                Some(rows.get(&(number(index), None)).map_or(bare, |row| known(row)))
+                Some(rows.get(&(number(index), None)).map_or(bare, |row| row.known()))
             };
             let named = workflow.named(graph, step);
             let values = base.get_or_insert_with(|| self.base_values(live)).clone();
@@ -57,12 +56,7 @@ impl Shard {
 
     /// The values of the expressions of a workflow, without those of its steps.
     pub(super) fn base_values(&self, live: &LiveRun) -> Values {
-        let (job, revision) = match &live.run.origin {
-            Origin::Job { name, revision, .. } => (Some(name), Some(*revision)),
-            Origin::AdHoc(_) => (None, None),
-        };
-        let job = attempt::job_value(&live.run.namespace, job, revision);
-        Values::of_params_and_due(&self.params_of(live).0, live.run.due).with("job", job)
+        attempt::workflow_values(&live.run, &self.params_of(live))
     }
 
     /// The values of the expressions of a step that starts.

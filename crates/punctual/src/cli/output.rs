@@ -40,7 +40,7 @@ impl Format {
     /// Refuses a format for drawings if the verb does not draw.
     pub(crate) fn check(self, draws: bool) -> Result<(), Failure> {
         if matches!(self, Format::Dot | Format::Mermaid) && !draws {
-            let message = "`-o dot` and `-o mermaid` are for `punctual job graph` and `punctual run graph`";
+            let message = "`-o dot` and `-o mermaid` are for `job graph`, `run graph` and `run show`";
             return Err(Failure::new(Exit::Usage, message).hint("the formats here are table, json and yaml"));
         }
         Ok(())

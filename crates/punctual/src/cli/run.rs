@@ -50,9 +50,11 @@ Examples:
   punctual run list --watch | tee runs.txt         a line for every change")]
     List(Listing),
     /// Show one run with its attempts and events
-    #[command(
-        after_help = "Examples:\n  punctual run show 4683711365120\n  punctual run show 4683711365120 --events -o json"
-    )]
+    #[command(after_help = "\
+Examples:
+  punctual run show 4683711365120
+  punctual run show 4683711365120 --events -o json
+  punctual run show 4683711365120 -o mermaid       the graph of a workflow")]
     Show {
         id: RunId,
         /// Include the events in json and yaml
@@ -77,9 +79,11 @@ Examples:
   punctual run logs 4683711365120 --attempt 2 --raw > output.bin")]
     Logs(Logs),
     /// Cancel a run: it is stopped, or never starts
-    #[command(
-        after_help = "Examples:\n  punctual run cancel 4683711365120\n  punctual run cancel 4683711365120 --now"
-    )]
+    #[command(after_help = "\
+Examples:
+  punctual run cancel 4683711365120
+  punctual run cancel 4683711365120 --now
+  punctual run cancel 4683711365120 --step load --comment \"wrong file\"")]
     Cancel {
         id: RunId,
         /// Kill its attempt at once, without a grace period
@@ -88,6 +92,9 @@ Examples:
         /// Stop only this step of a workflow
         #[arg(long, value_name = "STEP", conflicts_with = "now")]
         step: Option<String>,
+        /// Why the step is stopped; it is recorded with your token's name
+        #[arg(long, value_name = "TEXT", default_value = "", requires = "step")]
+        comment: String,
     },
     /// Show the steps of a workflow and what became of each
     #[command(after_help = "\
@@ -252,10 +259,10 @@ impl Verb {
             Verb::Skip(decide) => decide.run(session, "skip", "skipped").await,
             Verb::Pause(pause) => pause.run(session).await,
             Verb::Resume { id } => steps::resume(session, id).await,
-            Verb::Cancel { id, step: Some(step), .. } => {
-                steps::Decide::of(id, step).run(session, "cancel", "cancelling").await
+            Verb::Cancel { id, step: Some(step), comment, .. } => {
+                steps::Decide { id, step, comment }.run(session, "cancel", "cancelling").await
             }
-            Verb::Cancel { id, now, step: None } => {
+            Verb::Cancel { id, now, .. } => {
                 let run = client.cancel_run(namespace, id, &Cancel { now }).await?;
                 output.show(&run, |_| match run.state.0 {
                     Status::Cancelled => format!("cancelled {id}"),
@@ -384,6 +391,9 @@ fn short(run: &Run) -> String {
 }
 
 async fn show(session: &Session, id: RunId, events: bool) -> Result<(), Failure> {
+    if matches!(session.output.format(), Format::Dot | Format::Mermaid) {
+        return steps::show(session, id).await;
+    }
     let run = session.client.run(&session.namespace, id, true).await?;
     let bare = Run { events: run.events.clone().filter(|_| events), ..run.clone() };
     let run = with_states(session, run).await?;

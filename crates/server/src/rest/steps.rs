@@ -6,14 +6,18 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::request::Parts;
-use punctual_core::change::Want;
+use punctual_core::attempt;
+use punctual_core::change::{RunRecord, Want};
 use punctual_core::command::{ActOnSteps, Command, Refusal, StepsAct};
 use punctual_core::ids::RunId;
 use punctual_core::limits::PAGE_MAX;
 use punctual_core::name::Name;
-use punctual_core::workflow::{Items, State as Became, StepReason, StepRecord, Work, Workflow};
+use punctual_core::task::Params;
+use punctual_core::workflow::{
+    self, Evaluated, Items, State as Became, StepReason, StepRecord, Work, Workflow,
+};
 use punctual_wire::Text;
-use punctual_wire::rest::{self, Code, Comment, Graph, GraphNode, Problem, Run, StepState};
+use punctual_wire::rest::{self, Code, Comment, Graph, GraphNode, Problem, Run, StepExpressions, StepState};
 use serde::Deserialize;
 
 use super::problem::Failed;
@@ -68,6 +72,34 @@ pub(crate) async fn graph_of_run(
     graph.paused = run.paused_by().map(Into::into);
     endpoints.add_steps(&mut graph.nodes, workflow, run.id).await?;
     Ok(Json(graph))
+}
+
+/// The expressions of a step, and what they gave.
+pub(crate) async fn expressions(
+    State(endpoints): State<Endpoints>,
+    at: StepAt,
+) -> Result<Json<StepExpressions>, Failed> {
+    let (run, name) = endpoints.find_step(&at.run, &at.step).await?;
+    let record = endpoints.find_run(&RunAt { run, ..at.run }).await?;
+    let workflow = record.definition.workflow().ok_or(Refusal::NotAWorkflow(run))?;
+    let step = workflow.all().position(|step| step.name == name);
+    let step = step.ok_or(Refusal::NoSuchStep { run, step: name })?;
+    let graph = workflow::Graph::of(workflow).map_err(Refusal::from)?;
+    let row = endpoints.step_row(run, step).await?;
+    let named = workflow.named(&graph, step);
+    let mut rows = HashMap::new();
+    for index in &named {
+        rows.extend(endpoints.step_row(run, *index).await?.map(|row| (*index, row)));
+    }
+    let steps = workflow.steps_value(named, |index| rows.get(&index).map(|row| row.known()));
+    let params = endpoints.params_of(&record).await?;
+    let values = attempt::workflow_values(&record.run, &params).with("steps", steps);
+    let evaluated = row.map_or(Evaluated::Nothing, |row| row.evaluated());
+    let expressions = workflow.expressions(&graph, step, &params, &values, evaluated);
+    Ok(Json(StepExpressions {
+        step: at.step,
+        expressions: expressions.into_iter().map(Into::into).collect(),
+    }))
 }
 
 /// Approves, rejects, skips or cancels a step, as the last segment of the path says.
@@ -131,6 +163,25 @@ impl Endpoints {
                 return Ok(rows);
             }
         }
+    }
+
+    /// The row of a step itself, without those of its items. `None` means that the step is not decided.
+    async fn step_row(&self, workflow: RunId, step: usize) -> Result<Option<Arc<StepRecord>>, Failed> {
+        let step = u32::try_from(step).unwrap_or(u32::MAX);
+        let after = step.checked_sub(1).map(|before| (before, Some(u32::MAX)));
+        let rows = self.handle.reads().steps(workflow, after, 1).await?;
+        Ok(rows.into_iter().find(|row| row.key.step == step && row.key.item.is_none()))
+    }
+
+    /// The parameters of a run. A run of a sub-workflow may have those of the workflow that contains it.
+    async fn params_of(&self, record: &RunRecord) -> Result<Params, Failed> {
+        let mut of = record.clone();
+        while of.run.params.is_none()
+            && let Some(run) = of.run.parent()
+        {
+            of = self.find_run(&RunAt { namespace: of.run.namespace.clone(), run }).await?;
+        }
+        Ok(of.run.params.as_ref().unwrap_or(&of.definition.params).clone())
     }
 
     /// Adds what became of each step, also in sub-workflows. Of a sub-workflow with `map` each item has its own graph.
@@ -234,11 +285,10 @@ impl Endpoints {
             let record = self.find_run(&RunAt { namespace: at.namespace.clone(), run }).await?;
             let workflow = record.definition.workflow().ok_or(Refusal::NotAWorkflow(run))?;
             let index = workflow.all().position(|step| step.name == name);
-            let rows = match index {
-                Some(index) => self.step_rows(run, (index, index)).await?,
-                None => Vec::new(),
+            let row = match index {
+                Some(index) => self.step_row(run, index).await?,
+                None => None,
             };
-            let row = rows.iter().find(|row| row.key.item.is_none());
             let child = row.and_then(|row| row.child);
             run = child.ok_or(Refusal::NoSuchStep { run, step: name })?;
         }

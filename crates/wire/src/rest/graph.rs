@@ -131,6 +131,27 @@ pub struct GraphEdge {
     pub to: String,
 }
 
+/// The expressions of a step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StepExpressions {
+    pub step: String,
+    /// In the order in which they are evaluated.
+    pub expressions: Vec<StepExpression>,
+}
+
+/// An expression of a step and what it gave. Without `value` and `error` it was not evaluated, or not yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StepExpression {
+    /// Its place in the workflow, such as `steps.load.when`.
+    pub field: String,
+    pub text: String,
+    /// JSON. Of a value with more than 4,096 bytes the beginning, and `…`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
 /// Why a person decides on a workflow or a step.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { comment: \"checked with the bank\" }")]
@@ -252,6 +273,25 @@ impl GraphNode {
     pub fn add_run(&mut self, run: &Run) {
         self.started_at = run.started_at.map(Text);
     }
+}
+
+impl From<rule::StepExpression> for StepExpression {
+    fn from(rule::StepExpression { field, text, value }: rule::StepExpression) -> StepExpression {
+        let (value, error) = match value.transpose() {
+            Ok(value) => (value.map(|value| shortened(value.to_json().to_string())), None),
+            Err(error) => (None, Some(error.message)),
+        };
+        StepExpression { field, text, value, error }
+    }
+}
+
+fn shortened(mut text: String) -> String {
+    const SHOWN_BYTES_MAX: usize = 4096;
+    if text.len() > SHOWN_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(SHOWN_BYTES_MAX));
+        text.push('…');
+    }
+    text
 }
 
 impl From<rule::State> for StepState {

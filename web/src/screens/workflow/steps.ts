@@ -109,6 +109,14 @@ export function hasLog({ kind }: GraphNode): boolean {
   return kind !== 'workflow' && kind !== 'job';
 }
 
+const EXPRESSIONS = ['when', 'map', 'params', 'wait.until', 'wait.event.key', 'switch.on'] as const;
+
+/** The step and the kind of the expression at a place such as `steps.load.when`. */
+export function expressionAt(field: string): { step: string; kind: string } {
+  const kind = EXPRESSIONS.find((kind) => field.endsWith(`.${kind}`)) ?? '';
+  return { step: field.slice(field.indexOf('.') + 1, kind ? -kind.length - 1 : undefined), kind };
+}
+
 const OUTPUT_MAX = 2000;
 
 /** The output of a run as it is shown beside others: JSON with line breaks, and of a long output the end. */

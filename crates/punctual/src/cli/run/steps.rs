@@ -14,12 +14,12 @@ use crate::wiring;
 #[derive(Debug, Args)]
 pub(crate) struct Decide {
     /// The run of the workflow
-    id: RunId,
+    pub(super) id: RunId,
     /// The name of the step; `settle/book` is step `book` in the sub-workflow of step `settle`
-    step: String,
+    pub(super) step: String,
     /// Why; it is recorded with your token's name
     #[arg(long, value_name = "TEXT", default_value = "")]
-    comment: String,
+    pub(super) comment: String,
 }
 
 #[derive(Debug, Args)]
@@ -38,10 +38,6 @@ impl Decide {
         let comment = Comment { comment };
         let run = session.client.decide_step(&session.namespace, id, &step, decision, &comment).await?;
         session.output.show(&run, |_| format!("{done} step {step} of run {id}"))
-    }
-
-    pub(super) fn of(id: RunId, step: String) -> Decide {
-        Decide { id, step, comment: String::new() }
     }
 }
 

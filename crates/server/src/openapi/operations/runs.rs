@@ -5,7 +5,7 @@ use punctual_core::run::Trigger;
 use punctual_node::Topic;
 use punctual_wire::rest::{
     ATTEMPT_KEY_HEADER, ActOnRuns, ActedOnRuns, Again, Approval, Cancel, Code, Comment, EVENT_STREAM, Event,
-    Graph, Move, Progress, Run, RunPage, Submit, TaskProgress, TaskProgressed, Why,
+    Graph, Move, Progress, Run, RunPage, StepExpressions, Submit, TaskProgress, TaskProgressed, Why,
 };
 use punctual_wire::schema;
 use punctual_wire::text::Instant;
@@ -88,6 +88,13 @@ pub(super) fn runs() -> Vec<Operation> {
             "Show the steps of a workflow and what became of each",
         ))
         .refuses(&[Code::NoSuchRun, Code::NotAWorkflow]),
+        get(
+            "/api/v1/namespaces/{namespace}/runs/{id}/steps/{step}/expressions",
+            "list_step_expressions",
+            "List the expressions of a step and what they gave",
+        )
+        .answers::<StepExpressions>(200, "The expressions")
+        .refuses(&[Code::NoSuchRun, Code::NotAWorkflow, Code::NoSuchStep]),
         listing(get(
             "/api/v1/namespaces/{namespace}/approvals",
             "list_approvals",
