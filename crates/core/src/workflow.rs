@@ -56,7 +56,7 @@ pub struct Step {
     /// A condition. If it is false, the step is skipped.
     pub when: Option<String>,
     /// `None` means that the step is executed once.
-    pub map: Option<Map>,
+    pub map: Option<Box<Map>>,
     pub switch: Option<Box<Switch>>,
     /// Parameters on top of the workflow's own. Each text in them is a template.
     pub params: Params,
@@ -133,9 +133,9 @@ pub struct Switch {
 pub struct Policies {
     pub timeout: Option<Duration>,
     pub grace: Option<Duration>,
-    pub retry: Option<Retry>,
+    pub retry: Option<Box<Retry>>,
     pub priority: Option<u8>,
-    pub route: Option<Route>,
+    pub route: Option<Box<Route>>,
     pub at_most_once: bool,
 }
 
@@ -199,9 +199,9 @@ impl Step {
         Definition {
             timeout: self.policies.timeout,
             grace: self.policies.grace,
-            retry: self.policies.retry.clone().unwrap_or_default(),
+            retry: self.policies.retry.as_deref().cloned().unwrap_or_default(),
             priority: self.policies.priority.unwrap_or(default.priority),
-            route: self.policies.route.clone().unwrap_or_default(),
+            route: self.policies.route.as_deref().cloned().unwrap_or_default(),
             at_most_once: self.policies.at_most_once,
             ..default
         }

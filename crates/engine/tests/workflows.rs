@@ -35,7 +35,7 @@ fn step(name: &str, needs: &[&str]) -> Step {
 }
 
 fn mapped(name: &str, needs: &[&str], over: &str, parallel: Option<u32>) -> Step {
-    Step { map: Some(Map { over: over.to_owned(), parallel }), ..step(name, needs) }
+    Step { map: Some(Box::new(Map { over: over.to_owned(), parallel })), ..step(name, needs) }
 }
 
 fn workflow(steps: Vec<Step>, finally: Vec<Step>) -> Workflow {
@@ -307,7 +307,7 @@ fn a_step_has_its_own_retries_and_priority() {
     let mut rig = Rig::new(1);
     let mut first = step("a", &[]);
     let retry = Retry { attempts: 2, delay: Duration::from_secs(10), ..Retry::default() };
-    (first.policies.retry, first.policies.priority) = (Some(retry), Some(9));
+    (first.policies.retry, first.policies.priority) = (Some(Box::new(retry)), Some(9));
     let run = rig
         .start_workflow(Definition { priority: 3, ..job(workflow(vec![first, step("b", &["a"])], vec![])) });
     assert_eq!(rig.steps(run)["a"].priority, 9);
@@ -361,7 +361,7 @@ fn a_workflow_in_a_workflow_is_a_step() {
 fn a_step_may_be_split() {
     let mut rig = Rig::new(4);
     let mut load = step("load", &[]);
-    load.policies.route = Some(Route { shards: Some(3), ..Route::default() });
+    load.policies.route = Some(Box::new(Route { shards: Some(3), ..Route::default() }));
     let run = rig.start_workflow(Definition {
         limits: vec![Limit::of_running(2)],
         ..job(workflow(vec![load, step("b", &["load"])], vec![]))

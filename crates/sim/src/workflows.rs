@@ -82,13 +82,13 @@ fn step(dice: &mut Dice, at: u64, may_nest: bool) -> Step {
         7..=9 => {
             let items = vec!["7"; usize::try_from(dice.below(6)).unwrap_or(0)].join(", ");
             let parallel = dice.one_in(2).then(|| u32::try_from(1 + dice.below(2)).unwrap_or(1));
-            step.map = Some(Map { over: format!("[{items}]"), parallel });
+            step.map = Some(Box::new(Map { over: format!("[{items}]"), parallel }));
         }
         _ => {}
     }
     if matches!(step.work, Work::Task(_)) {
         let attempts = u32::try_from(1 + dice.below(2)).unwrap_or(1);
-        step.policies.retry = Some(Retry { attempts, delay: span, ..Retry::default() });
+        step.policies.retry = Some(Box::new(Retry { attempts, delay: span, ..Retry::default() }));
         step.policies.timeout = dice.one_in(4).then(|| Duration::from_millis(500 + dice.below(20_000)));
         step.policies.at_most_once = attempts == 1 && dice.one_in(3);
     }

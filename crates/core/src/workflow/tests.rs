@@ -172,7 +172,7 @@ fn a_switch_starts_the_steps_of_its_case() {
 fn a_map_gives_a_list_within_its_limit() {
     let mapped = |over: &str| Map { over: over.to_owned(), parallel: None };
     let items = |over: &str| {
-        let step = Step { map: Some(mapped(over)), ..step("load", &[]) };
+        let step = Step { map: Some(Box::new(mapped(over))), ..step("load", &[]) };
         let values = Values::of_params(r#"{"tables": ["a", "b"], "many": 10001}"#);
         let values = match over {
             "params.long" => Values::of_params(&format!("{{\"long\": [{}0]}}", "0,".repeat(10_000))),
@@ -250,7 +250,7 @@ fn a_step_names_the_steps_of_all_its_expressions() {
     };
     let last = Step {
         when: Some("steps.a.failed == 0".to_owned()),
-        map: Some(Map { over: "steps.b.output".to_owned(), parallel: None }),
+        map: Some(Box::new(Map { over: "steps.b.output".to_owned(), parallel: None })),
         params: Params(r#"{"day": "{{ steps.d.output }}"}"#.into()),
         work: Work::Task(Task::Process(process)),
         ..step("last", &["a", "b", "c", "d", "e"])
@@ -267,7 +267,7 @@ fn a_step_names_the_steps_of_all_its_expressions() {
 #[test]
 fn the_parameters_of_a_step_come_on_top_of_those_of_the_workflow() {
     let own = Params(r#"{"rows": "{{ steps.a.output.rows }}", "n": "{{ index }}", "gone": null}"#.into());
-    let map = Some(Map { over: "[1]".to_owned(), parallel: None });
+    let map = Some(Box::new(Map { over: "[1]".to_owned(), parallel: None }));
     let whole = workflow(vec![step("a", &[]), Step { params: own, map, ..step("b", &["a"]) }], vec![]);
     assert_eq!(whole.check(), Ok(()));
     let values = values(&whole, |_| Some(known(State::Succeeded))).with("index", Value::Int(3));

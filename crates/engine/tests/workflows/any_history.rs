@@ -93,7 +93,7 @@ fn made(drawn: &[Drawn], finally: &[Drawn]) -> Workflow {
             Kind::Broken => Step { when: Some("params.none".to_owned()), ..plain },
             Kind::Mapped(items, parallel) => {
                 let over = format!("[{}]", vec!["7"; *items as usize].join(", "));
-                Step { map: Some(Map { over, parallel: *parallel }), ..plain }
+                Step { map: Some(Box::new(Map { over, parallel: *parallel })), ..plain }
             }
             Kind::Waiting(seconds) => {
                 let span = Duration::from_secs(u64::from(*seconds) + 1);

@@ -248,15 +248,15 @@ impl Step {
             needs: self.needs.unwrap_or_default(),
             rule: self.rule.map(Into::into).unwrap_or_default(),
             when: self.when,
-            map: self.map.map(|over| rule::Map { over, parallel: self.parallel }),
+            map: self.map.map(|over| Box::new(rule::Map { over, parallel: self.parallel })),
             switch: self.switch.map(Switch::into_core).transpose()?.map(Box::new),
             params: params(self.params),
             policies: rule::Policies {
                 timeout: self.timeout.map(|span| span.0),
                 grace: self.grace.map(|span| span.0),
-                retry: self.retry.map(Retry::into_core),
+                retry: self.retry.map(|retry| Box::new(retry.into_core())),
                 priority: self.priority,
-                route: self.route.map(Route::into_core),
+                route: self.route.map(|route| Box::new(route.into_core())),
                 at_most_once: self.at_most_once.unwrap_or(false),
             },
             ..rule::Step::of(name, work)
@@ -278,9 +278,9 @@ impl Step {
                 .filter(|object: &JsonObject| !object.is_empty()),
             timeout: step.policies.timeout.map(Span),
             grace: step.policies.grace.map(Span),
-            retry: step.policies.retry.as_ref().map(Retry::of),
+            retry: step.policies.retry.as_deref().map(Retry::of),
             priority: step.policies.priority,
-            route: step.policies.route.as_ref().map(Route::of),
+            route: step.policies.route.as_deref().map(Route::of),
             at_most_once: step.policies.at_most_once.then_some(true),
             ..Step::default()
         };

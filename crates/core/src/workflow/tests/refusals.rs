@@ -117,7 +117,7 @@ fn the_task_of_a_step_knows_the_steps_and_the_item() {
     let checked = |word: &str, map: bool| {
         let load =
             Step { needs: vec!["a".parse().unwrap()], ..Step::of("load".parse().unwrap(), process(word)) };
-        let map = map.then(|| Map { over: "steps.a.output".to_owned(), parallel: Some(2) });
+        let map = map.then(|| Box::new(Map { over: "steps.a.output".to_owned(), parallel: Some(2) }));
         workflow(vec![step("a", &[]), Step { map, ..load }], vec![]).check().map_err(|error| error.field)
     };
     assert_eq!(checked("{{ item.name }}-{{ index }}-{{ steps.a.output.day }}-{{ run.id }}", true), Ok(()));
@@ -125,17 +125,17 @@ fn the_task_of_a_step_knows_the_steps_and_the_item() {
     assert_eq!(checked("{{ item }}", false), field());
     assert_eq!(checked("{{ steps.load.output }}", true), field());
     let shell = Step::of("a".parse().unwrap(), Work::Task(Task::Shell("echo {{ item }}".to_owned())));
-    let map = Some(Map { over: "[1]".to_owned(), parallel: None });
+    let map = Some(Box::new(Map { over: "[1]".to_owned(), parallel: None }));
     assert_eq!(one(Step { map, ..shell }).check().unwrap_err().field, "steps.a.task.shell");
 }
 
 #[test]
 fn each_kind_of_step_refuses_what_it_does_not_use() {
-    let retry = Policies { retry: Some(Retry::default()), ..Policies::default() };
+    let retry = Policies { retry: Some(Box::default()), ..Policies::default() };
     let wait = Step::of("a".parse().unwrap(), Work::Wait(Wait::For(Duration::from_secs(1))));
     let refused = |step: Step| one(step).check().unwrap_err().field.into_owned();
     assert_eq!(one(wait.clone()).check(), Ok(()));
-    let map = Some(Map { over: "[1]".to_owned(), parallel: None });
+    let map = Some(Box::new(Map { over: "[1]".to_owned(), parallel: None }));
     assert_eq!(refused(Step { map: map.clone(), ..wait.clone() }), "steps.a.map");
     assert_eq!(refused(Step { policies: retry.clone(), ..wait.clone() }), "steps.a.retry");
     let job = Step { work: Work::Job("other".parse().unwrap()), ..wait.clone() };
