@@ -8,7 +8,7 @@ use punctual_core::command::{Answer, Command, Refusal};
 use punctual_core::cross_shard::CrossShardRequest;
 use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Overlap};
-use punctual_core::limits::{CHAIN_MAX, LINKS_MAX};
+use punctual_core::limits::{CHAIN_MAX, EVENT_BYTES_MAX, EVENT_COPIES_BYTES_MAX, LINKS_MAX};
 use punctual_core::name::Namespace;
 use punctual_core::queue::{Add, Ask, Body, Content, NewMessage, QueueKey, Said};
 use punctual_core::run::{Reason, Run, Status, Trigger};
@@ -251,6 +251,28 @@ fn an_event_has_one_effect_per_key() {
     assert_eq!(rig.runs("settle").len(), 3);
     rig.advance("25h");
     assert_ne!(rig.send(Some("order-7"), "{}"), first, "a day later it counts again");
+}
+
+#[test]
+fn the_copies_of_an_event_have_a_limit_together() {
+    let mut rig = rig();
+    let topic = TopicKey { namespace: Namespace::default(), topic: Topic::Event(name("paid")) };
+    let most = EVENT_COPIES_BYTES_MAX / EVENT_BYTES_MAX;
+    for number in 0..=most {
+        let listener = Listener::Job(name(&format!("job-{number}")));
+        let listen = Command::Listen { topic: topic.clone(), listener, key: None };
+        assert!(matches!(rig.ask(listen), Ok(Answer::Listening(_))));
+    }
+    let params = |bytes: usize| Params(format!("{{\"x\":\"{}\"}}", "x".repeat(bytes - 8)).into());
+    let send = |bytes: usize| Command::SendEvent {
+        namespace: Namespace::default(),
+        name: name("paid"),
+        event: NewEvent { key: None, params: params(bytes) },
+    };
+    let refused = rig.ask(send(EVENT_BYTES_MAX));
+    assert!(matches!(refused, Err(Refusal::Invalid(invalid)) if invalid.field == "params"));
+    let accepted = rig.ask(send(EVENT_COPIES_BYTES_MAX / (most + 1)));
+    assert!(matches!(accepted, Ok(Answer::Event(_))), "{accepted:?}");
 }
 
 #[test]

@@ -18,6 +18,7 @@ use punctual_core::change::{Change, Row};
 use punctual_core::command::{Command, Refusal};
 use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Limit, Overlap, Route};
+use punctual_core::limits::{STEP_OUTPUT_BYTES_MAX, STEP_VALUES_BYTES_MAX, WORKFLOW_OUTPUT_BYTES_MAX};
 use punctual_core::name::Namespace;
 use punctual_core::retry::Retry;
 use punctual_core::run::{Reason, Run, Status};
@@ -406,6 +407,36 @@ fn an_output_that_is_too_long_cannot_be_used() {
     let rows = rig.step_rows(run);
     assert_eq!((rows[0].state, &rows[0].output), (State::Succeeded, &None));
     assert!(rows[2].error.contains("output_too_long: the output of `load`"), "{}", rows[2].error);
+}
+
+#[test]
+fn the_outputs_of_a_workflow_have_a_limit_together() {
+    let full = WORKFLOW_OUTPUT_BYTES_MAX / STEP_OUTPUT_BYTES_MAX;
+    let names: Vec<String> = (0..=full).map(|at| format!("s{at:03}")).collect();
+    let mut steps: Vec<Step> = names.iter().map(|name| step(name, &[])).collect();
+    let last = &names[full];
+    let uses = |name: &str, of: &[String]| {
+        let named: Vec<String> = of.iter().map(|of| format!("steps.{of}.output")).collect();
+        let needs: Vec<&str> = of.iter().map(String::as_str).collect();
+        Step { when: Some(format!("[{}] != []", named.join(", "))), ..step(name, &needs) }
+    };
+    let most = STEP_VALUES_BYTES_MAX / STEP_OUTPUT_BYTES_MAX;
+    steps.extend([
+        uses("few", &names[..most - 1]),
+        uses("many", &names[..=most]),
+        uses("past", &names[full..]),
+    ]);
+    let mut rig = Rig::new(steps.len());
+    let run = rig.start_workflow(job(workflow(steps, vec![])));
+    for name in &names {
+        rig.say(run, name, &"x".repeat(STEP_OUTPUT_BYTES_MAX));
+    }
+    let rows = rig.step_rows(run);
+    assert_eq!(rows.iter().filter(|row| row.output.is_some()).count(), full);
+    let error_of = |of: usize| &*rows[full + of].error;
+    assert_eq!((rig.at_work(run), error_of(1)), ("few".to_owned(), ""));
+    assert!(error_of(2).contains("output_too_long: the steps that it names have"), "{}", error_of(2));
+    assert!(error_of(3).contains(&format!("output_too_long: the output of `{last}`")), "{}", error_of(3));
 }
 
 #[test]
