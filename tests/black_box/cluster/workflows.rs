@@ -123,11 +123,24 @@ fn shapes(sizes: &Sizes, gate: &Path, load: &str) -> [Shape; 7] {
 
 /// The shape whose steps start another job, after which a third one starts.
 const JOB_STEPS: &str = "jobs";
+/// The same shape, if the node leads the other job or the one after it.
+const UPSTREAM: &str = "upstream";
 
 /// A job that the steps of a workflow start, and the job that starts after it, each led by another node.
 struct Pair {
     load: String,
     settle: String,
+}
+
+impl Pair {
+    /// The jobs whose leaders matter to a shape.
+    fn jobs_of<'a>(&'a self, shape: &'a str) -> Vec<&'a str> {
+        match shape {
+            JOB_STEPS => vec![JOB_STEPS, &self.load],
+            UPSTREAM => vec![&self.load, &self.settle],
+            name => vec![name],
+        }
+    }
 }
 
 struct Stage {
@@ -202,8 +215,7 @@ impl Stage {
             self.put(shape.name, &json!({ "task": { "workflow": shape.workflow }, "keep": keep }));
         }
         // The target is the last one to start, so that it is busy when its leader is killed.
-        let kills = |shape: &Shape| self.kills.get(shape.name).copied().unwrap_or(0);
-        shapes.sort_by_key(|shape| Reverse(kills(shape)));
+        shapes.sort_by_key(|shape| Reverse(self.kills_of(self.aim(shape.name))));
         let runs: Vec<String> = shapes.iter().map(|shape| self.start(shape.name, round)).collect();
         self.pairs.push(pair);
         let victim = self.kill(&shapes, &runs, &gate);
@@ -222,6 +234,19 @@ impl Stage {
         self.check(began, victim, &shapes);
     }
 
+    fn kills_of(&self, name: &str) -> u32 {
+        self.kills.get(name).copied().unwrap_or(0)
+    }
+
+    /// What a kill of a shape's leader aims at.
+    fn aim(&self, shape: &'static str) -> &'static str {
+        if shape == JOB_STEPS && self.kills_of(UPSTREAM) < self.kills_of(JOB_STEPS) {
+            UPSTREAM
+        } else {
+            shape
+        }
+    }
+
     /// Kills the leader of the last shape, some time after the end of its first step.
     fn kill(&mut self, shapes: &[Shape], runs: &[String], gate: &Path) -> usize {
         let target = shapes.len() - 1;
@@ -234,18 +259,15 @@ impl Stage {
             open();
         }
         let pair = self.pairs.last().expect("a round has a pair");
-        let jobs_of = |name| match name {
-            JOB_STEPS => vec![JOB_STEPS, &pair.load, &pair.settle],
-            name => vec![name],
-        };
-        let (leader, jobs) = (self.leaders(), jobs_of(shapes[target].name));
+        let (leader, jobs) = (self.leaders(), pair.jobs_of(self.aim(shapes[target].name)));
         let victim = leader(jobs[self.throws.below(jobs.len())]).unwrap_or_default();
         wait::pass(self.throws.span_below(self.sizes.later));
         let is_open = |run: &String| look(self.cluster.api(0), run).is_some_and(|run| !has_ended(&run));
-        let hit = shapes.iter().zip(runs).filter(|(shape, run)| {
-            jobs_of(shape.name).iter().any(|job| leader(job) == Some(victim)) && is_open(run)
-        });
-        let hit: Vec<&str> = hit.map(|(shape, _)| shape.name).collect();
+        let open_shapes =
+            shapes.iter().zip(runs).filter(|(_, run)| is_open(run)).map(|(shape, _)| shape.name);
+        let names = open_shapes.flat_map(|name| [Some(name), (name == JOB_STEPS).then_some(UPSTREAM)]);
+        let is_led = |name: &&str| pair.jobs_of(name).iter().any(|job| leader(job) == Some(victim));
+        let hit: Vec<&str> = names.flatten().filter(is_led).collect();
         self.cluster.nodes[victim].kill();
         println!("killed {}, which led {}", node_name(victim), hit.join(", "));
         for name in hit {
@@ -302,9 +324,10 @@ fn look(api: &Api, run: &str) -> Option<Value> {
 
 fn kill_leaders(kept: Kept) {
     let mut stage = Stage::new(kept);
-    let (kills, shapes) = (told("KILLS").unwrap_or(KILLS), shapes(&stage.sizes, Path::new(""), "load").len());
+    let kills = told("KILLS").unwrap_or(KILLS);
+    let names = shapes(&stage.sizes, Path::new(""), "load").len() + 1;
     let mut rounds = 0;
-    while stage.kills.len() < shapes || stage.kills.values().any(|had| *had < kills) {
+    while stage.kills.len() < names || stage.kills.values().any(|had| *had < kills) {
         stage.round(rounds);
         rounds += 1;
     }
