@@ -14,10 +14,11 @@ use crate::ids::{RunId, Token};
 use crate::job::{Definition, Invalid};
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::name::{Name, Namespace};
+use crate::params::Params;
 use crate::progress::Progress;
 use crate::queue::{Body, Deliver, NewMessage, QueueKey, Sender};
 use crate::run::{Cause, Origin, Part, Run, Trigger};
-use crate::task::{self, Enqueue, Params};
+use crate::task::{self, Enqueue};
 use crate::template::{Scope, Value, Values};
 
 pub use crate::outcome::{End, Outcome};

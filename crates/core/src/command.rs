@@ -14,11 +14,11 @@ use crate::cross_shard::CancelCall;
 use crate::ids::{RunId, ShardId, Token};
 use crate::job::{self, Definition, Job};
 use crate::name::{Name, Namespace};
+use crate::params::Params;
 use crate::progress::Progress;
 use crate::queue;
 use crate::run::{Caller, Run, Status};
 use crate::schedule::calendar::Calendar;
-use crate::task::Params;
 use crate::topic::{Listener, NewEvent, Topic, TopicKey, Wake};
 use crate::workflow::{RetryFrom, StepKey, StepParams};
 

@@ -18,13 +18,13 @@ use crate::Timestamp;
 use crate::ids::{JobId, ShardId};
 use crate::limits;
 use crate::name::{Name, Namespace};
+use crate::params::Params;
 use crate::retry::Retry;
-use crate::run::StepOf;
 use crate::schedule::calendar::Calendar;
 use crate::schedule::{self, Schedule, ScheduleCalendar, When};
-use crate::task::{Params, Task};
+use crate::task::Task;
 use crate::template::{Scope, Template, Values};
-use crate::workflow::{Work, Workflow};
+use crate::workflow::Workflow;
 
 pub use crate::invalid::Invalid;
 pub use limit::Limit;
@@ -140,21 +140,6 @@ impl Definition {
             Task::Workflow(workflow) => Some(workflow),
             _ => None,
         }
-    }
-
-    /// The definition of the runs of a step.
-    pub fn of_step(&self, of: &StepOf) -> Option<Definition> {
-        let mut workflow = self.workflow()?;
-        let mut names = of.path.split('/');
-        let last = names.next_back()?;
-        for name in names {
-            let Work::Workflow(inner) = &workflow.all().find(|step| step.name.as_str() == name)?.work else {
-                return None;
-            };
-            workflow = inner;
-        }
-        let step = workflow.step(usize::try_from(of.step).ok()?)?;
-        (step.name.as_str() == last).then(|| step.definition())
     }
 
     /// Whether its runs have child runs: one for each worker or shard, or one for each step.

@@ -14,6 +14,8 @@ pub mod invalid;
 pub mod schedule;
 pub mod template;
 pub mod queue;
+pub mod params;
+mod status_range;
 pub mod task;
 pub mod retry;
 pub mod job;

@@ -8,8 +8,8 @@ use crate::Timestamp;
 use crate::ids::Token;
 use crate::invalid::Invalid;
 use crate::limits::{CHECKPOINT_BYTES_MAX, PROGRESS_MESSAGE_BYTES_MAX};
+use crate::params::Params;
 use crate::planted::{Fault, is_planted};
-use crate::task::Params;
 
 /// A report of an attempt. At least one of percent, message, checkpoint and rebalance is given; what is absent stays as it
 /// was.

@@ -9,7 +9,7 @@ use crate::hash;
 use crate::ids::RunId;
 use crate::invalid::Invalid;
 use crate::limits::HTTP_STATUS_RANGES_MAX;
-use crate::task::StatusRange;
+use crate::status_range::StatusRange;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {

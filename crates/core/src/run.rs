@@ -43,8 +43,8 @@ use crate::ids::{JobId, RunId, ShardId, Token};
 use crate::job::Definition;
 use crate::limits::LISTED_OUTPUT_BYTES_MAX;
 use crate::name::{Name, Namespace};
+use crate::params::Params;
 use crate::progress::{Checkpoint, Reported, Resumes, Version};
-use crate::task::Params;
 use crate::workflow::{ByHand, StepParams};
 
 pub use apply::{Event, Refused};

@@ -155,8 +155,9 @@ mod tests {
     use super::*;
     use crate::Timestamp;
     use crate::job::Labels;
+    use crate::params::Params;
     use crate::run::{Origin, Part, SplitRole, State, Trigger};
-    use crate::task::{Params, Task};
+    use crate::task::Task;
 
     fn definition() -> Definition {
         Definition {

@@ -24,10 +24,10 @@ use crate::invalid::Invalid;
 use crate::job;
 use crate::limits::{BATCH_EVENTS_MAX, EVENT_BYTES_MAX, GATHER_MAX, PARAMS_BYTES_MAX, STEP_OUTPUT_BYTES_MAX};
 use crate::name::{Name, Namespace};
+use crate::params::Params;
 use crate::queue::{NewMessage, QueueKey, QueueName};
 use crate::run::Status;
 use crate::schedule;
-use crate::task::Params;
 use crate::template::{self, Condition, Scope, Value, Values};
 use crate::workflow::StepKey;
 

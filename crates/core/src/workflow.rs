@@ -23,8 +23,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::job::{Definition, Route};
 use crate::name::Name;
+use crate::params::Params;
 use crate::retry::Retry;
-use crate::task::{Params, Task};
+use crate::task::Task;
 
 pub use approval::{Approval, ApprovalKey};
 pub use decide::{Decision, End, Progress, Skip, State};

@@ -56,7 +56,8 @@ impl StepDefinitions {
         if let Some(known) = self.0.get(&key) {
             return Ok(Arc::clone(known));
         }
-        let definition = of_origin.of_step(step).ok_or_else(|| refusal::no_step(run.id, *id, &step.path))?;
+        let definition =
+            step.definition(&of_origin).ok_or_else(|| refusal::no_step(run.id, *id, &step.path))?;
         Ok(Arc::clone(self.0.entry(key).or_insert(Arc::new(definition))))
     }
 }

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::Invalid;
 use crate::Timestamp;
 use crate::limits::{DURATION_MAX, KEY_BYTES_MAX, LIMITS_MAX, RATE_MAX};
+use crate::params::Params;
 use crate::schedule::format_duration;
-use crate::task::Params;
 use crate::template::{Scope, Template, Values};
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

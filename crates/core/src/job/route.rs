@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Invalid;
 use crate::Timestamp;
 use crate::limits;
-use crate::task::Params;
+use crate::params::Params;
 use crate::template::{Scope, Template, Values};
 
 /// Labels of workers and selectors: names and values.

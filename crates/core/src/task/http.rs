@@ -5,7 +5,6 @@
 //! it stays one part. Whether the address may be called at all is decided by the worker.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +15,7 @@ use super::json::{check_json, render_json};
 use super::process::template;
 use crate::invalid::Invalid;
 use crate::limits::{DURATION_MAX, HTTP_BODY_BYTES_MAX, HTTP_STATUS_RANGES_MAX, HTTP_TIMEOUT, URL_BYTES_MAX};
+use crate::status_range::StatusRange;
 use crate::template::{Condition, Scope, Template, Values};
 
 /// Redirects followed at most, and by default.
@@ -65,45 +65,12 @@ pub struct Expect {
     pub condition: Option<String>,
 }
 
-/// Both ends included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StatusRange {
-    pub first: u16,
-    pub last: u16,
-}
-
 /// A request with every expression evaluated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     pub url: String,
     pub headers: BTreeMap<String, String>,
     pub body: Option<String>,
-}
-
-impl StatusRange {
-    pub const SUCCESS: StatusRange = StatusRange { first: 200, last: 299 };
-
-    pub(crate) fn is_valid(&self) -> bool {
-        100 <= self.first && self.first <= self.last && self.last <= 599
-    }
-
-    pub fn contains(&self, status: u16) -> bool {
-        (self.first..=self.last).contains(&status)
-    }
-}
-
-impl fmt::Display for StatusRange {
-    /// As users write it: `204`, `2xx`, `200-204`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let StatusRange { first, last } = self;
-        if first == last {
-            write!(f, "{first}")
-        } else if first % 100 == 0 && *last == first + 99 {
-            write!(f, "{}xx", first / 100)
-        } else {
-            write!(f, "{first}-{last}")
-        }
-    }
 }
 
 impl Default for Expect {

@@ -11,7 +11,8 @@ use crate::job::Definition;
 use crate::limits::{
     DURATION_MAX, MAP_ITEMS_MAX, WORKFLOW_EDGES_MAX, WORKFLOW_NESTING_MAX, WORKFLOW_STEPS_MAX,
 };
-use crate::task::{self, Params, Task};
+use crate::params::Params;
+use crate::task::{self, Task};
 use crate::template::{Condition, Error, Expression, Scope, Steps, Template};
 
 impl Workflow {

@@ -14,8 +14,8 @@ use crate::Timestamp;
 use crate::invalid::Invalid;
 use crate::limits::PARAMS_BYTES_MAX;
 use crate::name::Name;
+use crate::params::Params;
 use crate::planted::{Fault, is_planted};
-use crate::task::Params;
 
 /// Where a retry of a workflow begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

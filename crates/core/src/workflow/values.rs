@@ -9,7 +9,8 @@ use crate::Timestamp;
 use crate::ids::RunId;
 use crate::invalid::Invalid;
 use crate::limits::MAP_ITEMS_MAX;
-use crate::task::{Params, render_json};
+use crate::params::Params;
+use crate::task::render_json;
 use crate::template::{Condition, Error, Expression, Scope, Steps, Template, Value, Values};
 
 /// What is known of a step: `steps.NAME` in expressions.

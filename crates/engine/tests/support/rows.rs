@@ -197,7 +197,7 @@ impl Rows {
         let job = run.job().and_then(|id| self.job(id));
         let definition = match &run.step {
             Some(step) if run.job().is_some() => {
-                Arc::new(self.definition(run).of_step(step).expect("the step of a run"))
+                Arc::new(step.definition(&self.definition(run)).expect("the step of a run"))
             }
             _ => self.definition(run),
         };
