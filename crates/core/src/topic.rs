@@ -22,25 +22,14 @@ use crate::Timestamp;
 use crate::ids::{RunId, ShardId};
 use crate::invalid::Invalid;
 use crate::job;
-use crate::limits::{BATCH_EVENTS_MAX, EVENT_BYTES_MAX, GATHER_MAX, PARAMS_BYTES_MAX, STEP_OUTPUT_BYTES_MAX};
+use crate::limits::{EVENT_BYTES_MAX, PARAMS_BYTES_MAX, STEP_OUTPUT_BYTES_MAX};
 use crate::name::{Name, Namespace};
 use crate::params::Params;
-use crate::queue::{NewMessage, QueueKey, QueueName};
+use crate::queue::{NewMessage, QueueKey};
 use crate::run::Status;
-use crate::schedule;
-use crate::template::{self, Condition, Scope, Value, Values};
 use crate::workflow::StepKey;
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Topic {
-    /// The ends of the runs of this job.
-    Job(Name),
-    /// The events of this name.
-    Event(Name),
-    /// The messages of this queue. Its listeners consume them.
-    Queue(QueueName),
-}
+pub use crate::schedule::{After, Ends, Gather, OnEvent, Topic};
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TopicKey {
@@ -59,16 +48,6 @@ impl TopicKey {
             Topic::Queue(name) => {
                 QueueKey { namespace: self.namespace.clone(), name: name.clone() }.shard(shards)
             }
-        }
-    }
-}
-
-impl fmt::Display for Topic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Topic::Job(name) => write!(f, "job `{name}`"),
-            Topic::Event(name) => write!(f, "event `{name}`"),
-            Topic::Queue(name) => write!(f, "queue `{name}`"),
         }
     }
 }
@@ -197,101 +176,6 @@ pub struct Wake {
     pub happening: Happening,
 }
 
-/// Which ends of the upstream job's runs start a job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct After {
-    pub job: Name,
-    pub on: Ends,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Ends {
-    #[default]
-    Succeeded,
-    /// Every end but success; a skipped run has not begun, and does not count.
-    Failed,
-    /// Both.
-    Ended,
-}
-
-impl Ends {
-    pub const ALL: [Ends; 3] = [Ends::Succeeded, Ends::Failed, Ends::Ended];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Ends::Succeeded => "succeeded",
-            Ends::Failed => "failed",
-            Ends::Ended => "ended",
-        }
-    }
-
-    pub fn has(self, status: Status) -> bool {
-        let has_succeeded = status == Status::Succeeded;
-        match self {
-            _ if status == Status::Skipped => false,
-            Ends::Succeeded => has_succeeded,
-            Ends::Failed => !has_succeeded,
-            Ends::Ended => true,
-        }
-    }
-}
-
-/// Which events start a job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OnEvent {
-    /// The event, or the queue whose messages are the events.
-    pub topic: Topic,
-    /// A condition on `event`. `None` means every event.
-    pub when: Option<String>,
-    /// Only events with this key. `None` means all.
-    pub key: Option<Arc<str>>,
-    /// `None` means that each event starts a run.
-    pub gather: Option<Gather>,
-}
-
-/// How several events start one run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Gather {
-    /// The run has the last event, and starts when no other has come for this long.
-    Debounce(Duration),
-    /// The run has all events, and starts this long after the first of them, or as soon as it has the most.
-    Batch { max: u32, within: Duration },
-}
-
-impl Gather {
-    /// How long a run with these events gathers further ones, from now on. `None` means that the first event has decided
-    /// it.
-    fn further(self, events: usize) -> Option<Duration> {
-        match self {
-            Gather::Debounce(quiet) => Some(quiet),
-            Gather::Batch { max, .. } if events >= usize::try_from(max).unwrap_or(usize::MAX) => {
-                Some(Duration::ZERO)
-            }
-            Gather::Batch { within, .. } => (events == 1).then_some(within),
-        }
-    }
-
-    fn check(self) -> Result<(), schedule::Error> {
-        let (field, span) = match self {
-            Gather::Debounce(quiet) => ("event.debounce", quiet),
-            Gather::Batch { within, .. } => ("event.batch.within", within),
-        };
-        if span.is_zero() || span > GATHER_MAX {
-            let message = "longer than nothing, and at most a day".to_owned();
-            return Err(schedule::Error::Gather { field, message });
-        }
-        if let Gather::Batch { max, .. } = self
-            && !(1..=BATCH_EVENTS_MAX).contains(&max)
-        {
-            let message = format!("1 to {BATCH_EVENTS_MAX}");
-            return Err(schedule::Error::Gather { field: "event.batch.max", message });
-        }
-        Ok(())
-    }
-}
-
 /// What the field `events` itself adds to the parameters of a run, generously.
 const EVENTS_FIELD_BYTES: usize = 64;
 
@@ -338,28 +222,6 @@ impl Gathered {
     }
 }
 
-impl OnEvent {
-    pub(crate) fn check(&self) -> Result<(), schedule::Error> {
-        self.gather.map_or(Ok(()), Gather::check)?;
-        let Some(when) = &self.when else { return Ok(()) };
-        match Condition::parse_in(when, &Scope::EVENT) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(schedule::Error::EventCondition(error.in_text(when))),
-        }
-    }
-
-    /// Whether an event with this key starts the job.
-    pub fn takes(&self, key: Option<&Arc<str>>, value: Value) -> Result<bool, Invalid> {
-        if self.key.is_some() && self.key.as_ref() != key {
-            return Ok(false);
-        }
-        let Some(when) = &self.when else { return Ok(true) };
-        let refused = |error: template::Error| Invalid::new("schedule.event.when", error.in_text(when));
-        let condition = Condition::parse_in(when, &Scope::EVENT).map_err(refused)?;
-        condition.holds(&Values::default().with("event", value)).map_err(refused)
-    }
-}
-
 /// The parameters of a run that an event starts: those of the job, those of the event on top, and the rest of the event
 /// as `event`.
 fn params_with(mut event: serde_json::Value, of_job: &Params) -> Result<Params, Invalid> {
@@ -396,6 +258,17 @@ impl Wake {
 }
 
 impl Upstream {
+    /// Whether its end starts a job that waits for these ends.
+    pub fn is_among(&self, ends: Ends) -> bool {
+        let has_succeeded = self.status == Status::Succeeded;
+        match ends {
+            _ if self.status == Status::Skipped => false,
+            Ends::Succeeded => has_succeeded,
+            Ends::Failed => !has_succeeded,
+            Ends::Ended => true,
+        }
+    }
+
     fn params(&self) -> Params {
         let is_short = self.output.len() <= STEP_OUTPUT_BYTES_MAX;
         let output = serde_json::from_str(if is_short { &self.output } else { "null" });

@@ -291,7 +291,7 @@ fn takes(schedule: &Schedule, start: &Wake) -> bool {
     let is_within = schedule.start.is_none_or(|from| *at >= from) && schedule.end.is_none_or(|to| *at <= to);
     is_within
         && match (&schedule.when, what) {
-            (When::After(after), What::Ended(upstream)) => after.on.has(upstream.status),
+            (When::After(after), What::Ended(upstream)) => upstream.is_among(after.on),
             (When::Event(on), What::Event(_) | What::Message(_)) => {
                 let value = Value::from_json(&start.event().to_string());
                 // A condition that cannot be evaluated for this event does not hold.

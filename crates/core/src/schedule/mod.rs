@@ -14,6 +14,7 @@ mod describe;
 mod duration;
 mod error;
 mod every;
+mod on_topic;
 mod schedule_calendar;
 
 use std::time::Duration;
@@ -22,13 +23,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::hash;
 use crate::time::Timestamp;
-use crate::topic::{After, OnEvent, Topic};
 
 pub use cron::zone::DATA as ZONE_DATA;
 pub use cron::{Cron, EXPRESSION_MAX, Weekdays, ZONE_MAX};
 pub use describe::{Language, UnknownLanguage};
 pub use duration::{DURATION_MAX, format_duration, parse_duration};
 pub use error::Error;
+pub use on_topic::{After, Ends, Gather, OnEvent, Topic};
 pub use schedule_calendar::ScheduleCalendar;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
