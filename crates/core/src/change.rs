@@ -20,6 +20,8 @@ use crate::statistics::{RecentCounts, Statistics, StatisticsKey};
 use crate::topic::ListenerRecord;
 use crate::workflow::{Approval, ApprovalKey, StepKey, StepRecord};
 
+pub use crate::skip_reason::SkipReason;
+
 /// The primary key of a row, in the order in which a batch is written.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RowKey {
@@ -177,35 +179,6 @@ pub struct Skip {
     pub to: Timestamp,
     pub reason: SkipReason,
     pub at: Timestamp,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SkipReason {
-    /// They were missed, and the misfire policy does not make up for them.
-    Misfire,
-    /// The job was paused.
-    Paused,
-    /// A calendar excludes their days. Due times in the range on other days are not skipped.
-    Calendar,
-    /// The due time was planned, and an edit replaced the schedule before it.
-    Edited,
-}
-
-impl SkipReason {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            SkipReason::Misfire => "misfire",
-            SkipReason::Paused => "paused",
-            SkipReason::Calendar => "calendar",
-            SkipReason::Edited => "edited",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<SkipReason> {
-        [SkipReason::Misfire, SkipReason::Paused, SkipReason::Calendar, SkipReason::Edited]
-            .into_iter()
-            .find(|reason| reason.as_str() == text)
-    }
 }
 
 impl Row {

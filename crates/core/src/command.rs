@@ -10,7 +10,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
-use crate::cross_shard::CancelCall;
 use crate::ids::{RunId, ShardId, Token};
 use crate::job::{self, Definition, Job};
 use crate::name::{Name, Namespace};
@@ -188,6 +187,18 @@ pub struct RetryRun {
     pub from: Option<RetryFrom>,
     /// Only for a workflow: parameters of its steps. `None` means those of the finished run.
     pub step_params: Option<StepParams>,
+}
+
+/// Cancels the run that an attempt has started. If there is none yet, none is started later.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CancelCall {
+    pub sender: queue::Sender,
+    pub namespace: Namespace,
+    pub job: Name,
+    /// `None` means that the attempt does not know whether a run was started.
+    pub called: Option<RunId>,
+    /// Without a grace period.
+    pub now: bool,
 }
 
 /// An idempotency key: repeated commands with the same key have one effect.

@@ -3,13 +3,10 @@
 //! A request takes two or three commands to different shards, one after the other: an [`Exchange`]. Each command may be
 //! repeated, so a node that is in doubt starts the exchange anew.
 
-use serde::{Deserialize, Serialize};
-
 use crate::Timestamp;
 use crate::attempt::Assignment;
-use crate::command::{Answer, Command, Refusal, RunJob};
+use crate::command::{Answer, CancelCall, Command, Refusal, RunJob};
 use crate::ids::{RunId, ShardId, made_at};
-use crate::name::{Name, Namespace};
 use crate::queue::{Ask, Content, EndNotice, News, QueueKey, Said, Sender, Whereabouts};
 use crate::task::Task;
 use crate::topic::Listener;
@@ -28,18 +25,6 @@ pub enum CrossShardRequest {
     CancelCall(CancelCall),
     /// Tell a sender how its message or its run ended, and then confirm that to the shard of the notice.
     Tell(EndNotice),
-}
-
-/// Cancels the run that an attempt has started. If there is none yet, none is started later.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CancelCall {
-    pub sender: Sender,
-    pub namespace: Namespace,
-    pub job: Name,
-    /// `None` means that the attempt does not know whether a run was started.
-    pub called: Option<RunId>,
-    /// Without a grace period.
-    pub now: bool,
 }
 
 /// What a request is about: at most one request about a subject is carried out at a time.

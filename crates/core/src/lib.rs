@@ -30,6 +30,7 @@ pub mod attempt;
 pub mod cross_shard;
 pub mod log;
 pub mod command;
+mod skip_reason;
 pub mod change;
 pub mod why;
 pub mod statistics;

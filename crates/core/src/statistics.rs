@@ -16,10 +16,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Timestamp;
-use crate::change::SkipReason;
 use crate::ids::ShardId;
 use crate::name::{Name, Namespace};
 use crate::run::{Run, Status, Trigger, What};
+use crate::skip_reason::SkipReason;
 
 pub use encoding::Malformed;
 pub use histogram::Histogram;

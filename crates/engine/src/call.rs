@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::change::{Holder, Want};
-use punctual_core::command::{Answer, Key, RunJob};
-use punctual_core::cross_shard::{CancelCall, CrossShardRequest};
+use punctual_core::command::{Answer, CancelCall, Key, RunJob};
+use punctual_core::cross_shard::CrossShardRequest;
 use punctual_core::cut::keep_end;
 use punctual_core::ids::{RunId, Token};
 use punctual_core::limits::ERROR_BYTES_MAX;

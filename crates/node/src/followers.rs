@@ -21,7 +21,7 @@ use rustc_hash::FxHashMap;
 use tokio::sync::watch;
 
 use crate::leaders::{self, Leaders};
-use crate::live::{LIVE_FOLLOWERS_MAX, Live};
+use crate::live::log::{LIVE_FOLLOWERS_MAX, Live};
 
 /// Poll interval for a run that another node leads.
 pub const LOOK_EVERY: Duration = Duration::from_millis(250);

@@ -12,13 +12,14 @@
 //!  commit numbers ──▶
 //! ```
 
-use std::collections::{BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+pub(crate) mod log;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use punctual_core::change::{Batch, Change, Row, RowKey};
-use punctual_core::ids::{Epoch, RunId, ShardId};
+use punctual_core::ids::RunId;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::queue::QueueName;
 use punctual_store::Store;
@@ -29,19 +30,13 @@ use crate::followers::{Followers, NotNow};
 use crate::handle::{Handle, Status};
 use crate::leaders::{self, Leaders};
 
-/// Maximum number of live followers on one node. Each holds a connection and a place in the log.
-pub const LIVE_FOLLOWERS_MAX: usize = 1024;
+pub use log::LIVE_FOLLOWERS_MAX;
+use log::{Changed, LOOK_EVERY};
+
 /// Ids of each kind in one message. A page that shows more reads everything again anyway.
 pub const IDS_MAX: usize = 500;
 /// The shortest time between two messages of a follower.
 const MERGE: Duration = Duration::from_millis(250);
-/// How often the commit numbers of other nodes' shards are read.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Entries of the log: about a second of a node at full speed.
-const LOG_MAX: usize = 8192;
-/// Entries that a follower reads for one message; with more, it is told to read everything again.
-const READ_MAX: usize = 2000;
-
 /// What a follower wants to hear of.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wanted {
@@ -89,136 +84,6 @@ pub struct LiveChanges {
     pub more: bool,
 }
 
-/// An entry of the log.
-#[derive(Debug, Clone)]
-enum Changed {
-    /// Without a namespace: a discarded dead letter, whose row is gone.
-    Run(Option<Namespace>, RunId),
-    Job(Namespace, Name),
-    /// A deleted job, whose name is not known here.
-    SomeJob,
-    Queue(Namespace, QueueName),
-    /// A shard of another node has moved.
-    Elsewhere,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Live {
-    /// Kept outside the lock, so that a node without followers takes no lock.
-    count: AtomicUsize,
-    log: Mutex<Log>,
-    /// The end of the log.
-    news: watch::Sender<u64>,
-    looked: tokio::sync::Mutex<Option<Looked>>,
-}
-
-/// When the commit numbers of all shards were last read, and what they were.
-type Looked = (Instant, Vec<(Epoch, u64)>);
-
-#[derive(Debug, Default)]
-struct Log {
-    is_closed: bool,
-    entries: VecDeque<Changed>,
-    /// The number of the first entry.
-    begin: u64,
-}
-
-impl Log {
-    fn end(&self) -> u64 {
-        self.begin + self.entries.len() as u64
-    }
-
-    fn add(&mut self, changed: Changed) {
-        if self.entries.len() == LOG_MAX {
-            self.entries.pop_front();
-            self.begin += 1;
-        }
-        self.entries.push_back(changed);
-    }
-
-    /// The entries from a number on. `None` means that there are too many, or that some are gone.
-    fn from(&self, number: u64) -> Option<impl Iterator<Item = &Changed>> {
-        let skipped = usize::try_from(number.checked_sub(self.begin)?).ok()?;
-        (self.entries.len().saturating_sub(skipped) <= READ_MAX).then(|| self.entries.iter().skip(skipped))
-    }
-}
-
-impl Live {
-    /// Adds what a commit changed.
-    pub(crate) fn changed(&self, batches: &[Batch]) {
-        if self.count.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        let mut log = self.lock();
-        if log.is_closed {
-            return;
-        }
-        let changes = batches.iter().flat_map(|batch| batch.changes.iter());
-        changes.filter_map(|(key, change)| Changed::of(key, change)).for_each(|changed| log.add(changed));
-        // Under the lock, so that an earlier end never replaces a later one.
-        self.news.send_replace(log.end());
-    }
-
-    /// Ends all followers because the node stops.
-    pub(crate) fn close(&self) {
-        let mut log = self.lock();
-        log.is_closed = true;
-        self.news.send_replace(log.end() + 1);
-    }
-
-    /// Reads the commit numbers of all shards, unless another follower has just done so.
-    async fn look(&self, store: &dyn Store, leaders: &Leaders) {
-        let Ok(mut looked) = self.looked.try_lock() else { return };
-        let is_fresh = |at: &Instant| at.elapsed() < LOOK_EVERY / 2;
-        if looked.as_ref().is_some_and(|(at, _)| is_fresh(at)) {
-            return;
-        }
-        // If the store cannot be read, the next look finds what has changed.
-        let Ok(commits) = store.commits().await else { return };
-        let before = looked.replace((Instant::now(), commits.clone()));
-        let Some((_, before)) = before else { return };
-        let moved = (0..).map(ShardId).zip(commits.iter().zip(&before));
-        if moved.filter(|(shard, _)| !leaders.is_here(*shard)).any(|(_, (now, before))| now != before) {
-            let mut log = self.lock();
-            log.add(Changed::Elsewhere);
-            self.news.send_replace(log.end());
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Changed {
-    fn of(key: &RowKey, change: &Change) -> Option<Changed> {
-        match (key, change) {
-            (_, Change::Insert(row) | Change::Update(row)) => match row {
-                Row::Run(run) | Row::History(run) => Some(Changed::Run(Some(run.namespace.clone()), run.id)),
-                Row::DeadLetter(letter) => Some(Changed::Run(Some(letter.namespace.clone()), letter.run)),
-                Row::Step(step) => Some(Changed::Run(None, step.key.run)),
-                Row::Job(job) => Some(Changed::Job(job.namespace.clone(), job.name.clone())),
-                Row::Queue(queue) => {
-                    Some(Changed::Queue(queue.key.namespace.clone(), queue.key.name.clone()))
-                }
-                Row::DeletedJob(_)
-                | Row::Revision(_)
-                | Row::Listener(_)
-                | Row::Approval(_)
-                | Row::Unique(_)
-                | Row::Skip(_)
-                | Row::Message(_)
-                | Row::Statistics(_)
-                | Row::RecentCounts(_)
-                | Row::Term(_) => None,
-            },
-            (RowKey::DeadLetter(run), Change::Delete) => Some(Changed::Run(None, *run)),
-            (RowKey::Job(_), Change::Delete) => Some(Changed::SomeJob),
-            (_, Change::Delete) => None,
-        }
-    }
-}
-
 impl Handle {
     /// Follows the changes of the whole cluster from now on.
     pub fn follow_changes(&self, wanted: Wanted) -> Result<LiveFollower, NotNow> {
@@ -231,9 +96,7 @@ impl Handle {
             return Err(NotNow::TooManyLive);
         }
         if live.count.fetch_add(1, Ordering::Relaxed) == 0 {
-            // Changes are logged only while there are followers, so the old entries end at an unknown time.
-            log.begin = log.end();
-            log.entries.clear();
+            log.restart();
         }
         let (cursor, news) = (log.end(), live.news.subscribe());
         drop(log);
@@ -434,17 +297,5 @@ mod tests {
         let workers = told(&wanted(&[Topic::Workers]), &[Changed::Elsewhere]);
         assert!(workers.workers && !workers.more);
         assert!(told(&wanted(&[Topic::Jobs]), &[Changed::SomeJob]).more);
-    }
-
-    #[test]
-    fn a_log_that_has_moved_on_says_so() {
-        let mut log = Log::default();
-        (0..5).for_each(|id| log.add(run("default", id)));
-        assert_eq!(log.from(3).unwrap().count(), 2);
-        assert_eq!(log.from(log.end()).unwrap().count(), 0);
-        (0..LOG_MAX as i64).for_each(|id| log.add(run("default", id)));
-        assert!(log.from(3).is_none(), "it is gone");
-        assert_eq!(log.entries.len(), LOG_MAX);
-        assert!(log.from(log.begin).is_none(), "too many to read");
     }
 }

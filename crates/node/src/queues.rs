@@ -48,6 +48,11 @@ const LOOK_BYTES_MAX: usize = 4 * 1024 * 1024;
 type Taken = Vec<(QueueKey, Delivered)>;
 
 impl Handle {
+    /// Watches a queue. Returns `None` if this node watches one already.
+    pub fn watch_queue(&self, queue: &QueueKey) -> Option<QueueWatch> {
+        QueueWatch::of(&self.watched, queue, queue.shard(self.store.shards()), &self.leaders)
+    }
+
     /// Sends an ask to the leader of its queue.
     pub async fn queue(&self, ask: Ask) -> Result<Said, Failure> {
         said(self.command(Command::Queue(ask)).await?)

@@ -10,7 +10,6 @@ use punctual_core::ids::ShardId;
 use punctual_core::queue::QueueKey;
 use tokio::sync::{Notify, watch};
 
-use crate::handle::Handle;
 use crate::leaders::{self, Leaders};
 
 /// The queue that a node watches. There is at most one.
@@ -48,17 +47,19 @@ pub struct QueueWatch {
     was_leader: bool,
 }
 
-impl Handle {
+impl QueueWatch {
     /// Watches a queue. Returns `None` if this node watches one already.
-    pub fn watch_queue(&self, queue: &QueueKey) -> Option<QueueWatch> {
-        let shard = queue.shard(self.store.shards());
-        self.watched.queue.set((queue.clone(), shard)).ok()?;
-        let (watched, leaders) = (Arc::clone(&self.watched), self.leaders.clone());
+    pub(super) fn of(
+        watched: &Arc<WatchedQueue>,
+        queue: &QueueKey,
+        shard: ShardId,
+        leaders: &watch::Receiver<Leaders>,
+    ) -> Option<QueueWatch> {
+        watched.queue.set((queue.clone(), shard)).ok()?;
+        let (watched, leaders) = (Arc::clone(watched), leaders.clone());
         Some(QueueWatch { watched, shard, leaders, was_leader: false })
     }
-}
 
-impl QueueWatch {
     /// Waits until this node leads the queue and messages may wait in it.
     pub async fn news(&mut self) {
         loop {

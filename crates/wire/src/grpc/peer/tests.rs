@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::attempt::Outcome as Ended;
-use punctual_core::command::{ActOnSteps, Expect, Key, Made, PutJob, RetryRun, RunJob, StepsAct, Submit};
-use punctual_core::cross_shard::CancelCall;
+use punctual_core::command::{
+    ActOnSteps, CancelCall, Expect, Key, Made, PutJob, RetryRun, RunJob, StepsAct, Submit,
+};
 use punctual_core::ids::{Epoch, JobId, RunId, Token, WorkerId};
 use punctual_core::job::{
     Cursor, Definition, Invalid, Job, Keep, Limit, Misfire, MisfirePolicy, Overlap, Unique,
