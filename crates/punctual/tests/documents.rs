@@ -147,7 +147,20 @@ fn known_fields() -> BTreeSet<String> {
             open.push(below);
         }
     }
+    known.extend(fields_of_a_step());
     known
+}
+
+/// The fields of a step, whose name is free: `….steps.NAME.rule`. Its task and its policies have the fields of a job.
+fn fields_of_a_step() -> Vec<String> {
+    let path = |below: &[&str]| -> Vec<String> {
+        ["task", "workflow", "steps", "NAME"].iter().chain(below).map(ToString::to_string).collect()
+    };
+    let of_step =
+        fields_at(&path(&[])).expect("a step has fields").into_iter().filter(|field| field != "wait");
+    let of_wait = fields_at(&path(&["wait"])).expect("a wait has fields");
+    let of_wait = of_wait.into_iter().map(|field| format!("wait.{field}"));
+    of_step.chain(of_wait).map(|field| format!("….steps.NAME.{field}")).collect()
 }
 
 /// The first cell of every row that names a field: `| `retry.delay` | …`.
