@@ -91,6 +91,37 @@ fn jobs_that_would_start_each_other_are_refused_with_their_path() {
 }
 
 #[test]
+fn a_cycle_over_steps_and_ends_is_refused_with_its_path() {
+    let scene = Scene::new();
+    let node = node(&scene);
+    let starts = |job: &str| json!({ "task": { "workflow": { "steps": { "go": { "job": job } } } } });
+    let inner = json!({ "task": starts("itself")["task"] });
+    let nested = json!({ "task": { "workflow": { "steps": { "outer": inner } } } });
+    let after = |job: &str| json!({ "schedule": { "after": { "job": job } }, "task": { "noop": {} } });
+    let refused = |job: &str, file: &Value, field: &str, path: &str| {
+        let refused = node.api().put(&format!("{JOBS}/{job}"), file).expect("the node answers");
+        assert_eq!(refused.status, 422, "{}", refused.text);
+        assert!(refused.text.contains(field) && refused.text.contains(path), "{}", refused.text);
+    };
+    refused("itself", &nested, "task.workflow.steps.outer.task.workflow.steps.go.job", "itself → itself");
+    // A step starts b, and c follows b; so c must not start a.
+    node.api().put_job("a", &starts("b"));
+    node.api().put_job("b", &json!({ "task": { "noop": {} } }));
+    node.api().put_job("c", &after("b"));
+    let both = json!({ "schedule": { "after": { "job": "b" } }, "task": starts("a")["task"] });
+    refused("c", &both, "task.workflow.steps.go.job", "c → a → b → c");
+    // The same cycle, closed by its other edges.
+    node.api().put_job("a", &json!({ "task": { "noop": {} } }));
+    node.api().put_job("c", &both);
+    refused("a", &starts("b"), "task.workflow.steps.go.job", "a → b → c → a");
+    refused("b", &after("c"), "schedule.after.job", "b → c → b");
+    // A former edge closes nothing.
+    node.api().put_job("c", &starts("a"));
+    node.api().put_job("a", &starts("b"));
+    refused("b", &starts("c"), "task.workflow.steps.go.job", "b → c → a → b");
+}
+
+#[test]
 fn a_step_starts_another_job_and_waits_for_it() {
     let scene = Scene::new();
     let node = node(&scene);

@@ -106,8 +106,9 @@ impl Client {
         self.get(request.json(comment)).await
     }
 
-    pub async fn resume_run(&self, namespace: &Namespace, run: RunId) -> Result<Run> {
-        self.get(self.in_namespace(Method::POST, namespace, &format!("/runs/{run}/resume"))).await
+    pub async fn resume_run(&self, namespace: &Namespace, run: RunId, comment: &Comment) -> Result<Run> {
+        let request = self.in_namespace(Method::POST, namespace, &format!("/runs/{run}/resume"));
+        self.get(request.json(comment)).await
     }
 
     /// Stops the attempt of a run, which goes on with another worker.

@@ -109,6 +109,11 @@ pub enum Command {
         name: Name,
         event: NewEvent,
     },
+    /// Asks which jobs listen to the ends of the runs of a job.
+    Followers {
+        namespace: Namespace,
+        name: Name,
+    },
     /// Tells an attempt about the message that it delivered, or the run that it started. Ignored if it has ended.
     Tell {
         sender: queue::Sender,
@@ -187,6 +192,9 @@ pub struct RetryRun {
     pub from: Option<RetryFrom>,
     /// Only for a workflow: parameters of its steps. `None` means those of the finished run.
     pub step_params: Option<StepParams>,
+    /// The name of the caller's token. `None` means that the server asks for no token.
+    pub by: Option<Box<str>>,
+    pub comment: Box<str>,
 }
 
 /// Cancels the run that an attempt has started. If there is none yet, none is started later.
@@ -242,6 +250,7 @@ impl Command {
             | Command::DeleteJob { namespace, name, .. }
             | Command::PauseJob { namespace, name }
             | Command::ResumeJob { namespace, name }
+            | Command::Followers { namespace, name }
             | Command::CancelCall(CancelCall { namespace, job: name, .. }) => {
                 job::shard_of(namespace, name, shards)
             }
@@ -278,6 +287,7 @@ impl Command {
             | Command::DeleteJob { name, .. }
             | Command::PauseJob { name, .. }
             | Command::ResumeJob { name, .. }
+            | Command::Followers { name, .. }
             | Command::CancelCall(CancelCall { job: name, .. }) => format!("job `{name}`"),
             Command::Submit(_) => "new run".to_owned(),
             Command::Wake(wake) => wake.listener.to_string(),
@@ -321,6 +331,7 @@ impl Command {
             | Command::StopListening { .. }
             | Command::PauseJob { .. }
             | Command::ResumeJob { .. }
+            | Command::Followers { .. }
             | Command::CancelRun { .. }
             | Command::CancelCall(_)
             | Command::DiscardDeadLetter { .. }
@@ -350,6 +361,8 @@ pub enum Answer {
     Listening(i64),
     /// The job or step does not listen to the topic.
     NotListening,
+    /// The jobs that listen to the ends of a job's runs. The definition of some may no longer say so.
+    Followers(Vec<Name>),
     /// Accepted; written with the next batch.
     Noted,
     /// A report of progress that came late, and was ignored.

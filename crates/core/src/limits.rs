@@ -82,6 +82,9 @@ pub const WORKFLOW_DEPTH_MAX: usize = 1000;
 pub const WORKFLOW_NESTING_MAX: usize = 16;
 /// Runs of jobs, each started by the one before: by its end, or by a step of it.
 pub const CHAIN_MAX: u32 = 64;
+/// Jobs that a check for cycles reads when a job is saved, because the caller waits. A longer cycle ends with
+/// `chain_too_long` when it runs.
+pub const CYCLE_JOBS_MAX: usize = 1_000;
 /// Jobs that the end of one job starts.
 pub const LINKS_MAX: usize = 100;
 /// Jobs and steps that listen to one event.
@@ -106,7 +109,9 @@ pub const WORKFLOW_OUTPUT_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub const STEP_VALUES_BYTES_MAX: usize = 1024 * 1024;
 /// Approvals that wait in one namespace, in the memory of a node. Each keeps its workflow there.
 pub const APPROVALS_MAX: usize = 10_000;
-/// The comment of a decision on a step.
+/// Pauses, resumes and the retry by hand that are recorded with one run, the newest ones: they are in its row.
+pub const BY_HAND_MAX: usize = 100;
+/// The comment of a decision on a step or a run.
 pub const COMMENT_BYTES_MAX: usize = 1024;
 /// Changes in one commit: enough to amortise an fsync, few enough not to delay the next answer.
 pub const COMMIT_BATCH_MAX: usize = 4096;

@@ -41,7 +41,7 @@ use crate::Timestamp;
 use crate::cut;
 use crate::ids::{JobId, RunId, ShardId, Token};
 use crate::job::Definition;
-use crate::limits::LISTED_OUTPUT_BYTES_MAX;
+use crate::limits::{BY_HAND_MAX, LISTED_OUTPUT_BYTES_MAX};
 use crate::name::{Name, Namespace};
 use crate::params::Params;
 use crate::progress::{Checkpoint, Reported, Resumes, Version};
@@ -105,8 +105,8 @@ pub struct Run {
     pub split_role: Option<Box<SplitRole>>,
     /// The step of a workflow that it executes, or is a part of. `None` means none.
     pub step: Option<Box<StepOf>>,
-    /// Who paused the workflow: no further step of it starts. `None` means that it is not paused.
-    pub paused: Option<Box<ByHand>>,
+    /// What people did to it: the index of the entry, and who, when and why. At most [`BY_HAND_MAX`].
+    pub by_hand: Vec<(u32, ByHand)>,
     /// The runs of other jobs that it is linked to. `None` means none.
     pub link: Option<Box<Link>>,
     /// Parameters of the steps of the workflow, in this run only. `None` means none.
@@ -247,7 +247,7 @@ impl Run {
             earlier: Vec::new(),
             split_role: None,
             step: None,
-            paused: None,
+            by_hand: Vec::new(),
             link: None,
             step_params: None,
             signed: Vec::new(),
@@ -351,6 +351,30 @@ impl Run {
     pub fn left(&self) -> Option<Arc<str>> {
         let is_moved = self.entries.last().is_some_and(|entry| entry.what == What::Moved);
         self.assignee.as_ref().filter(|_| is_moved).map(Assignee::name)
+    }
+
+    /// Records who causes the next entry.
+    fn note_by_hand(&mut self, by_hand: ByHand) {
+        self.note_by_hand_at(self.entries.len(), by_hand);
+    }
+
+    /// Records who asked for the run, as a retry of an earlier one.
+    pub fn asked_by(&mut self, by_hand: ByHand) {
+        self.note_by_hand_at(0, by_hand);
+    }
+
+    fn note_by_hand_at(&mut self, entry: usize, by_hand: ByHand) {
+        // The first is kept: it may say who asked for the run.
+        if self.by_hand.len() >= BY_HAND_MAX {
+            self.by_hand.remove(1);
+        }
+        self.by_hand.push((u32::try_from(entry).unwrap_or(u32::MAX), by_hand));
+    }
+
+    /// Who caused the entry with this index by hand.
+    pub fn by_hand_at(&self, entry: usize) -> Option<&ByHand> {
+        let is_it = |at: &u32| usize::try_from(*at).is_ok_and(|at| at == entry);
+        self.by_hand.iter().find(|(at, _)| is_it(at)).map(|(_, by_hand)| by_hand)
     }
 
     pub fn cancelling(&self) -> Option<Cause> {

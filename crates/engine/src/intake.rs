@@ -57,6 +57,7 @@ impl Shard {
             Command::Unlisten { topic, listener, notice } => self.unlisten(&topic, listener, notice, cx),
             Command::StopListening { topic, step } => self.stop_listening(&topic, step, cx),
             Command::SendEvent { namespace, name, event } => self.send_event(namespace, name, event, cx),
+            Command::Followers { namespace, name } => self.followers(namespace, name),
             Command::Tell { sender, news } => {
                 self.hear(sender, &news, cx);
                 Ok(Answer::Noted)

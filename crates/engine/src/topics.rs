@@ -136,6 +136,16 @@ impl Shard {
         Ok(Answer::Listening(number))
     }
 
+    /// The jobs that listen to the ends of a job's runs.
+    pub(crate) fn followers(&self, namespace: Namespace, name: Name) -> Reply {
+        let listeners = self.topics.of(&TopicKey { namespace, topic: Topic::Job(name) }).iter();
+        let jobs = listeners.filter_map(|record| match &record.listener {
+            Listener::Job(job) => Some(job.clone()),
+            Listener::Step(_) => None,
+        });
+        Ok(Answer::Followers(jobs.collect()))
+    }
+
     pub(crate) fn unlisten(
         &mut self,
         topic: &TopicKey,

@@ -73,7 +73,7 @@ impl Shard {
             Command::Listen { listener: Listener::Step(step), .. } | Command::StopListening { step, .. } => {
                 self.want_unique(&topics::heard_key(*step), &mut wants);
             }
-            Command::Listen { .. } | Command::Unlisten { .. } => {}
+            Command::Listen { .. } | Command::Unlisten { .. } | Command::Followers { .. } => {}
             // A running attempt and a step that waits are always in memory.
             Command::Tell { .. } | Command::StepListens { .. } => {}
             Command::Queue(ask) => self.want_messages(ask, &mut wants),

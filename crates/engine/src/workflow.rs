@@ -67,7 +67,7 @@ impl Shard {
     /// Whether a person has paused the workflow. A workflow that is being stopped goes on to its end.
     fn is_held_by_hand(&self, run: RunId) -> bool {
         let live = self.runs.get(&run);
-        live.is_some_and(|live| live.run.paused.is_some() && live.run.cancelling().is_none())
+        live.is_some_and(|live| live.run.is_paused() && live.run.cancelling().is_none())
             && !is_planted(Fault::PauseIsIgnored)
     }
 

@@ -42,6 +42,20 @@ fn a_retry_waits_by_its_backoff() {
 }
 
 #[test]
+fn who_asked_for_a_retry_is_recorded() {
+    let mut rig = Rig::new(1);
+    let failed = rig.submit(manual());
+    rig.fail(failed);
+    rig.pass("1m");
+    let (by, comment) = (Some("ops".into()), "the bank is open again".into());
+    let run = made(rig.ask(Command::RetryRun(RetryRun { by, comment, ..retry(failed) })));
+    let told = rig.run(run).by_hand_at(0).cloned().expect("a person asked for it");
+    assert_eq!(told.by.as_deref(), Some("ops"));
+    assert_eq!((&*told.comment, told.at), ("the bank is open again", rig.now));
+    assert!(rig.run(failed).by_hand.is_empty());
+}
+
+#[test]
 fn a_retry_is_the_same_run_under_a_higher_token() {
     let mut rig = Rig::new(1);
     let run = rig.submit(attempts(2));

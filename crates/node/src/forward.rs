@@ -20,7 +20,6 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::failure::{Failure, no_leader};
 use crate::handle::Handle;
 use crate::leaders::{self, Leader, Leaders};
-use crate::listeners;
 
 /// After this time a peer is asked again even if the leaders have not changed here: the peer may have newer
 /// information.
@@ -30,7 +29,7 @@ impl Handle {
     /// Sends a command to the leader of its shard; the answer comes after the commit.
     pub async fn command(&self, command: Command) -> Result<Answer, Failure> {
         match command {
-            Command::PutJob(put) if listeners::is_listener(&put.definition) => self.save_listener(put).await,
+            Command::PutJob(put) => self.save_job(put).await,
             command => self.ask_about(&command).await,
         }
     }

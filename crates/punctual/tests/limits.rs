@@ -169,6 +169,11 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("steps in a chain of a workflow", count(limits::WORKFLOW_DEPTH_MAX), "refused"),
         ("levels of workflows", count(limits::WORKFLOW_NESTING_MAX), "refused"),
         ("runs of jobs, each started by the one before", count(limits::CHAIN_MAX), "`chain_too_long`"),
+        (
+            "jobs that a check for cycles looks at",
+            count(limits::CYCLE_JOBS_MAX),
+            "a longer cycle ends with `chain_too_long`",
+        ),
         ("jobs that the end of one job starts", count(limits::LINKS_MAX), "refused"),
         ("jobs and steps that listen to an event", count(limits::LISTENERS_MAX), "refused"),
         ("jobs that listen to a queue", count(limits::QUEUE_LISTENERS_MAX), "refused"),
@@ -196,7 +201,12 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
             count(limits::APPROVALS_MAX),
             "the step fails with `too_many_approvals`",
         ),
-        ("comment of a decision on a step", bytes(limits::COMMENT_BYTES_MAX), "refused"),
+        ("comment of a decision on a step or a run", bytes(limits::COMMENT_BYTES_MAX), "refused"),
+        (
+            "pauses, resumes and the retry by hand, of one run",
+            count(limits::BY_HAND_MAX),
+            "the newest are kept",
+        ),
         (
             "outputs that one task of a step names",
             bytes(limits::STEP_VALUES_BYTES_MAX),

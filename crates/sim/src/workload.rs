@@ -110,6 +110,8 @@ impl People {
                     dead_letter,
                     from,
                     step_params: None,
+                    by: Some("ops".into()),
+                    comment: tag(ticket).into(),
                 })
             }
             21..=23 => {

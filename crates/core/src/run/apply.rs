@@ -70,7 +70,7 @@ pub enum Event {
     StepsEnded(StepsEnd),
     /// A person pauses the workflow.
     Paused(ByHand),
-    Resumed,
+    Resumed(ByHand),
 }
 
 /// The run's state does not accept the event: the token is outdated, or the run has moved on.
@@ -185,11 +185,11 @@ impl Run {
                 self.begin_steps(now)
             }
             (State::Split { .. }, Event::Paused(by_hand)) if definition.workflow().is_some() => {
-                self.paused = Some(Box::new(by_hand));
+                self.note_by_hand(by_hand);
                 (self.state.clone(), What::Paused)
             }
-            (State::Split { .. }, Event::Resumed) if self.paused.is_some() => {
-                self.paused = None;
+            (State::Split { .. }, Event::Resumed(by_hand)) if self.is_paused() => {
+                self.note_by_hand(by_hand);
                 (self.state.clone(), What::Resumed)
             }
             (State::Split { cancelling, .. }, Event::StepsEnded(end)) if definition.workflow().is_some() => {

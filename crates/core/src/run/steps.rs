@@ -96,9 +96,20 @@ impl Run {
         own.map_or(definition, Arc::new)
     }
 
+    /// Whether the workflow was paused and not resumed.
+    pub fn is_paused(&self) -> bool {
+        self.last_pause().is_some()
+    }
+
     /// Who has paused the workflow. `None` means that it is not paused, or has ended.
     pub fn paused_by(&self) -> Option<&ByHand> {
-        self.paused.as_deref().filter(|_| !self.status().is_terminal())
+        self.by_hand_at(self.last_pause().filter(|_| !self.status().is_terminal())?)
+    }
+
+    /// The index of the entry that paused the workflow. `None` means that it is not paused.
+    fn last_pause(&self) -> Option<usize> {
+        let last = self.entries.iter().rposition(|entry| matches!(entry.what, What::Paused | What::Resumed));
+        last.filter(|last| self.entries[*last].what == What::Paused)
     }
 
     /// Which child of its parent it is: the index of a part, or the name of a step with the index of its item.

@@ -11,6 +11,7 @@ use crate::job::Definition;
 use crate::limits::{
     DURATION_MAX, MAP_ITEMS_MAX, WORKFLOW_EDGES_MAX, WORKFLOW_NESTING_MAX, WORKFLOW_STEPS_MAX,
 };
+use crate::name::Name;
 use crate::params::Params;
 use crate::task::{self, Task};
 use crate::template::{Condition, Error, Expression, Scope, Steps, Template};
@@ -27,6 +28,23 @@ impl Workflow {
             open.extend(next.inner());
         }
         Ok(())
+    }
+}
+
+impl Workflow {
+    /// The jobs that its steps start, also those of sub-workflows, each with the path of the step in this workflow.
+    pub fn jobs(&self) -> Vec<(String, &Name)> {
+        let mut jobs = Vec::new();
+        let mut open = vec![Open { workflow: self, path: String::new(), nesting: 1 }];
+        while let Some(next) = open.pop() {
+            let started = next.workflow.all().enumerate().filter_map(|(index, step)| match &step.work {
+                Work::Job(job) => Some((next.path_of(index, "job"), job)),
+                _ => None,
+            });
+            jobs.extend(started);
+            open.extend(next.inner());
+        }
+        jobs
     }
 }
 
@@ -72,14 +90,18 @@ impl<'a> Open<'a> {
     }
 
     /// The workflows of its steps.
-    fn inner(&self) -> impl Iterator<Item = Open<'a>> + use<'a> {
-        let (workflow, nesting, outer) = (self.workflow, self.nesting + 1, self.path.clone());
-        workflow.all().enumerate().filter_map(move |(index, step)| {
+    fn inner(&self) -> impl Iterator<Item = Open<'a>> {
+        self.workflow.all().enumerate().filter_map(|(index, step)| {
             let Work::Workflow(inner) = &step.work else { return None };
-            let path = workflow.field(index, "task.workflow");
-            let path = if outer.is_empty() { path } else { format!("{outer}.{path}") };
-            Some(Open { workflow: inner, path, nesting })
+            let path = self.path_of(index, "task.workflow");
+            Some(Open { workflow: inner, path, nesting: self.nesting + 1 })
         })
+    }
+
+    /// The path of a field of a step in the outermost workflow.
+    fn path_of(&self, index: usize, of: &str) -> String {
+        let path = self.workflow.field(index, of);
+        if self.path.is_empty() { path } else { format!("{}.{path}", self.path) }
     }
 }
 

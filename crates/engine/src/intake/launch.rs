@@ -12,7 +12,7 @@ use punctual_core::name::Namespace;
 use punctual_core::progress::Reported;
 use punctual_core::run::{Caller, Link, Origin, Run, State, Status, Trigger, Wait};
 use punctual_core::task::Params;
-use punctual_core::workflow::StepParams;
+use punctual_core::workflow::{ByHand, StepParams};
 
 use super::Reply;
 use super::keys::{Claim, given_key, job_run_key, retry_key, submit_key, unique_of};
@@ -33,6 +33,8 @@ struct Launch {
     /// The run is held instead of skipped, whatever the overlap policy of its job.
     patient: bool,
     link: Option<Link>,
+    /// Who asked for it. `None` means that this is not recorded.
+    by_hand: Option<ByHand>,
 }
 
 impl Shard {
@@ -115,12 +117,15 @@ impl Shard {
 
     /// Starts a run made by a command, and answers with it.
     fn launch(&mut self, run: RunId, launch: Launch, cx: &mut Context<'_>) -> Reply {
-        let Launch { params, key, retry_of, checkpoint, step_params, patient, link } = launch;
+        let Launch { params, key, retry_of, checkpoint, step_params, patient, link, by_hand } = launch;
         let live = self.runs.get_mut(&run).expect("the run at hand is in memory");
         let made = Arc::make_mut(&mut live.run);
         made.params = params;
         made.retry_of = retry_of;
         made.step_params = step_params;
+        if let Some(by_hand) = by_hand {
+            made.asked_by(by_hand);
+        }
         live.definition = made.own_definition(Arc::clone(&live.definition));
         if let Some(checkpoint) = checkpoint {
             made.continue_at(checkpoint);
@@ -185,8 +190,9 @@ impl Shard {
         let patient = retry.dead_letter;
         let reported = record.run.progress.as_deref().filter(|_| retry.resume);
         let checkpoint = reported.and_then(|reported| reported.clone().for_new_run());
-        let launch =
-            Launch { params, key, retry_of: Some(retry.run), checkpoint, step_params, patient, link: None };
+        let by_hand = Some(ByHand { by: retry.by, at: cx.now, comment: retry.comment });
+        let retry_of = Some(retry.run);
+        let launch = Launch { params, key, retry_of, checkpoint, step_params, patient, link: None, by_hand };
         let reply = self.launch(run, launch, cx);
         // A run that was skipped at once tried nothing, so the dead letter stays.
         if self.runs.contains_key(&run) {

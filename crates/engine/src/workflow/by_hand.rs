@@ -38,7 +38,7 @@ impl Shard {
         let by_hand = ByHand { by, at: cx.now, comment };
         match act {
             StepsAct::Pause => self.pause_steps(run, by_hand, cx)?,
-            StepsAct::Resume => self.resume_steps(run, cx)?,
+            StepsAct::Resume => self.resume_steps(run, by_hand, cx)?,
             StepsAct::Approve(step) => self.settle_approval(run, &step, true, by_hand, cx)?,
             StepsAct::Reject(step) => self.settle_approval(run, &step, false, by_hand, cx)?,
             StepsAct::Skip(step) => self.skip_step(run, &step, by_hand, cx)?,
@@ -49,7 +49,7 @@ impl Shard {
 
     fn pause_steps(&mut self, run: RunId, by_hand: ByHand, cx: &mut Context<'_>) -> Result<(), Refusal> {
         let Some(live) = self.runs.get(&run) else { return Ok(()) };
-        if live.run.paused.is_some() {
+        if live.run.is_paused() {
             return Err(refused(&live.run, "it is paused already"));
         }
         if live.run.cancelling().is_some() {
@@ -59,12 +59,12 @@ impl Shard {
         Ok(())
     }
 
-    fn resume_steps(&mut self, run: RunId, cx: &mut Context<'_>) -> Result<(), Refusal> {
+    fn resume_steps(&mut self, run: RunId, by_hand: ByHand, cx: &mut Context<'_>) -> Result<(), Refusal> {
         let Some(live) = self.runs.get(&run) else { return Ok(()) };
-        if live.run.paused.is_none() {
+        if !live.run.is_paused() {
             return Err(refused(&live.run, "it is not paused"));
         }
-        self.transition(run, Event::Resumed, cx);
+        self.transition(run, Event::Resumed(by_hand), cx);
         self.due_flows.insert(run);
         Ok(())
     }

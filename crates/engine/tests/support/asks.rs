@@ -70,6 +70,8 @@ pub(crate) fn retry(run: RunId) -> RetryRun {
         dead_letter: false,
         from: None,
         step_params: None,
+        by: None,
+        comment: Box::default(),
     }
 }
 

@@ -1,6 +1,9 @@
 //! What people decide on a workflow: approvals, skips, cancels of steps, and pauses.
 
+use punctual_core::Timestamp;
 use punctual_core::command::{ActOnSteps, Refusal, StepsAct};
+use punctual_core::limits::BY_HAND_MAX;
+use punctual_core::run::What;
 
 use super::*;
 
@@ -97,6 +100,36 @@ fn a_paused_workflow_starts_no_step_until_it_is_resumed() {
     assert!(rig.ask(act(run, StepsAct::Resume)).is_err());
     rig.finish(run);
     assert_eq!(rig.status(run), Status::Succeeded);
+}
+
+#[test]
+fn who_paused_and_who_resumed_is_recorded() {
+    let mut rig = Rig::new(4);
+    let run = rig.start_workflow(job(workflow(vec![step("a", &[])], vec![])));
+    rig.ask(act(run, StepsAct::Pause)).unwrap();
+    let paused_at = rig.now;
+    rig.pass("1m");
+    rig.ask(act(run, StepsAct::Resume)).unwrap();
+    rig.finish(run);
+    let run = rig.run(run);
+    let told: Vec<(What, Timestamp)> =
+        run.by_hand.iter().map(|(entry, by_hand)| (run.entries[*entry as usize].what, by_hand.at)).collect();
+    assert_eq!(told, [(What::Paused, paused_at), (What::Resumed, paused_at + Duration::from_secs(60))]);
+    assert!(run.by_hand.iter().all(|(_, by_hand)| by_hand.by.as_deref() == Some("ops")));
+}
+
+#[test]
+fn the_newest_pauses_of_a_workflow_are_recorded() {
+    let mut rig = Rig::new(4);
+    let run = rig.start_workflow(job(workflow(vec![step("a", &[])], vec![])));
+    for _ in 0..BY_HAND_MAX {
+        rig.ask(act(run, StepsAct::Pause)).unwrap();
+        rig.ask(act(run, StepsAct::Resume)).unwrap();
+    }
+    rig.ask(act(run, StepsAct::Pause)).unwrap();
+    let run = rig.run(run);
+    assert!(run.paused_by().is_some());
+    assert_eq!(run.by_hand.len(), BY_HAND_MAX);
 }
 
 #[test]

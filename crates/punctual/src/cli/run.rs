@@ -123,8 +123,10 @@ Examples:
     #[command(after_help = "Example:\n  punctual run pause 4683711365120 --comment \"database is slow\"")]
     Pause(steps::Pause),
     /// Continue a paused workflow
-    #[command(after_help = "Example:\n  punctual run resume 4683711365120")]
-    Resume { id: RunId },
+    #[command(
+        after_help = "Example:\n  punctual run resume 4683711365120 --comment \"database is fast again\""
+    )]
+    Resume(steps::Pause),
     /// Move a running run to another worker: it continues there at its last checkpoint
     #[command(
         after_help = "Examples:\n  punctual run move 4683711365120\n  punctual run move 4683711365120 --to w2"
@@ -258,7 +260,7 @@ impl Verb {
             Verb::Reject(decide) => decide.run(session, "reject", "rejected").await,
             Verb::Skip(decide) => decide.run(session, "skip", "skipped").await,
             Verb::Pause(pause) => pause.run(session).await,
-            Verb::Resume { id } => steps::resume(session, id).await,
+            Verb::Resume(at) => steps::resume(session, at).await,
             Verb::Cancel { id, step: Some(step), comment, .. } => {
                 steps::Decide { id, step, comment }.run(session, "cancel", "cancelling").await
             }

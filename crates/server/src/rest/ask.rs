@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use punctual_core::command::{Answer, Command, Made, Refusal};
 use punctual_core::ids::{JobId, RunId};
@@ -14,6 +15,7 @@ use tracing::error;
 
 use super::problem::{Failed, internal};
 use crate::Endpoints;
+use crate::auth::Caller;
 
 impl Endpoints {
     /// Sends a command that answers with a job.
@@ -22,6 +24,13 @@ impl Endpoints {
             Answer::Job { job, made } => Ok((job, made)),
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// The name of the caller's token. `None` means that the server asks for no token.
+    pub(crate) async fn name_of_caller(&self, parts: &Parts) -> Result<Option<Box<str>>, Failed> {
+        let caller = Caller::of(&parts.headers, &parts.extensions);
+        let known = self.gate.who(&caller).await.map_err(|refused| Failed(refused.into()))?;
+        Ok(known.map(|(name, _)| name.into()))
     }
 
     /// Sends a command that makes a run: 201 with the new run, or 200 with the run that its key made before.

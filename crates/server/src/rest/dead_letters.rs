@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::response::Response;
 use futures_util::{StreamExt, stream};
 use punctual_core::Timestamp;
@@ -79,9 +80,11 @@ pub(crate) async fn replay(
     State(endpoints): State<Endpoints>,
     at: RunAt,
     IdempotencyKey(key): IdempotencyKey,
+    parts: Parts,
     MaybeJson(body): MaybeJson<Again>,
 ) -> Result<Response, Failed> {
-    let replay = body.into_core(key.as_deref(), (at.namespace.clone(), at.run), true)?;
+    let by = endpoints.name_of_caller(&parts).await?;
+    let replay = body.into_core(key.as_deref(), (at.namespace.clone(), at.run), by, true)?;
     endpoints.ask_new_run(&at.namespace, Command::RetryRun(replay)).await
 }
 
@@ -99,13 +102,15 @@ pub(crate) async fn decide(
     State(endpoints): State<Endpoints>,
     In(namespace): In,
     IdempotencyKey(key): IdempotencyKey,
+    parts: Parts,
     request::Json(body): request::Json<Decide>,
 ) -> Result<Json<Decisions>, Failed> {
+    let by = endpoints.name_of_caller(&parts).await?;
     let chosen = body.chosen()?;
     let (params, due_at, resume) = (body.params, body.due_at, body.resume);
     let again = Again { params, due_at, resume, ..Again::default() };
     // The run is that of each letter in turn.
-    let replay = again.into_core(key.as_deref(), (namespace.clone(), RunId(0)), true)?;
+    let replay = again.into_core(key.as_deref(), (namespace.clone(), RunId(0)), by, true)?;
     let (ids, more) = choose(&endpoints, &namespace, chosen).await?;
     let command = |run| match body.action {
         Action::Replay => Command::RetryRun(RetryRun { run, ..replay.clone() }),

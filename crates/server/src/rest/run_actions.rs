@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::request::Parts;
 use futures_util::{StreamExt, stream};
 use punctual_core::command::{Answer, Command, RetryRun};
 use punctual_core::ids::RunId;
@@ -26,15 +27,18 @@ const AT_ONCE: usize = 64;
 pub(crate) async fn act(
     State(endpoints): State<Endpoints>,
     In(namespace): In,
+    parts: Parts,
     request::Json(body): request::Json<ActOnRuns>,
 ) -> Result<Json<ActedOnRuns>, Failed> {
+    let by = endpoints.name_of_caller(&parts).await?;
     let (ids, more) = match body.chosen()? {
         ChosenRuns::These(ids) => (ids, false),
         ChosenRuns::Matching(filter) => matching(&endpoints, &namespace, body.action, filter).await?,
     };
     let matched = ids.len();
     let ids = if body.dry_run { Vec::new() } else { ids };
-    let results = stream::iter(ids).map(|run| acted(&endpoints, run, command(&namespace, body.action, run)));
+    let command = |run| command(&namespace, body.action, run, by.clone());
+    let results = stream::iter(ids).map(|run| acted(&endpoints, run, command(run)));
     Ok(Json(ActedOnRuns { matched, more, results: results.buffered(AT_ONCE).collect().await }))
 }
 
@@ -79,7 +83,7 @@ fn usual(action: RunAction) -> Vec<Status> {
     }
 }
 
-fn command(namespace: &Namespace, action: RunAction, run: RunId) -> Command {
+fn command(namespace: &Namespace, action: RunAction, run: RunId, by: Option<Box<str>>) -> Command {
     let namespace = namespace.clone();
     match action {
         RunAction::Cancel => Command::CancelRun { namespace, run, now: false },
@@ -93,6 +97,8 @@ fn command(namespace: &Namespace, action: RunAction, run: RunId) -> Command {
             dead_letter: false,
             from: None,
             step_params: None,
+            by,
+            comment: Box::default(),
         }),
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::request::Parts;
 use axum::response::Response;
 use punctual_core::Timestamp;
 use punctual_core::change::RunRecord;
@@ -223,9 +224,11 @@ pub(crate) async fn retry(
     State(endpoints): State<Endpoints>,
     at: RunAt,
     IdempotencyKey(key): IdempotencyKey,
+    parts: Parts,
     MaybeJson(body): MaybeJson<Again>,
 ) -> Result<Response, Failed> {
-    let retry = body.into_core(key.as_deref(), (at.namespace.clone(), at.run), false)?;
+    let by = endpoints.name_of_caller(&parts).await?;
+    let retry = body.into_core(key.as_deref(), (at.namespace.clone(), at.run), by, false)?;
     endpoints.ask_new_run(&at.namespace, Command::RetryRun(retry)).await
 }
 

@@ -24,7 +24,6 @@ use super::problem::Failed;
 use super::request::{Asked, MaybeJson, Named, RunAt, StepAt, page_limit};
 use super::runs::changed;
 use crate::Endpoints;
-use crate::auth::Caller;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -126,8 +125,9 @@ pub(crate) async fn resume(
     State(endpoints): State<Endpoints>,
     at: RunAt,
     parts: Parts,
+    MaybeJson(comment): MaybeJson<Comment>,
 ) -> Result<Json<Run>, Failed> {
-    act(&endpoints, at, StepsAct::Resume, &parts, Comment::default()).await
+    act(&endpoints, at, StepsAct::Resume, &parts, comment).await
 }
 
 async fn act(
@@ -137,9 +137,7 @@ async fn act(
     parts: &Parts,
     comment: Comment,
 ) -> Result<Json<Run>, Failed> {
-    let caller = Caller::of(&parts.headers, &parts.extensions);
-    let known = endpoints.gate.who(&caller).await.map_err(|refused| Failed(refused.into()))?;
-    let (by, comment) = (known.map(|(name, _)| name.into()), comment.into_core()?);
+    let (by, comment) = (endpoints.name_of_caller(parts).await?, comment.into_core()?);
     let RunAt { namespace, run } = at;
     changed(endpoints, Command::ActOnSteps(ActOnSteps { namespace, run, act, by, comment })).await
 }

@@ -123,7 +123,7 @@ impl Steps {
 
     fn paused(&mut self, run: &Run, seen: &mut Seen) {
         if let Some(workflow) = self.workflows.get_mut(&run.id) {
-            let is_paused = run.paused.is_some();
+            let is_paused = run.is_paused();
             seen.workflows_paused += u64::from(is_paused && !workflow.is_paused);
             workflow.is_paused = is_paused;
         }
@@ -150,7 +150,7 @@ impl Steps {
         let (key, workflow) = (step.key, &self.workflows[&step.key.run]);
         let refuse = |what: &str| Err(format!("steps: {} {what}", place(key)));
         let is_stopping = runs.get(key.run).is_some_and(|run| is_stopped(run));
-        let pause = runs.get(key.run).and_then(|run| run.paused.as_deref());
+        let pause = runs.get(key.run).and_then(|run| run.paused_by());
         if pause.is_some_and(|pause| step.decided_at > pause.at) && !is_stopping && step.by_hand.is_none() {
             return refuse("was decided while its workflow was paused");
         }

@@ -199,7 +199,7 @@ mod tests {
             16 => Event::NotStopped { token },
             17 => Event::StepsBegun,
             18 => Event::Paused(ByHand { by: None, at: at(now), comment: Box::default() }),
-            19 => Event::Resumed,
+            19 => Event::Resumed(ByHand { by: None, at: at(now), comment: Box::default() }),
             20 => Event::StepsEnded(StepsEnd::Stopped),
             _ => Event::Skipped(Reason::Overlap),
         }

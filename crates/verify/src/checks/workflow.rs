@@ -1,5 +1,6 @@
 //! P15, workflows: a step is decided after all that it needs has ended, and by its rule. Its run is that of its row. A
-//! workflow ends when all its steps have ended, and succeeds only if none of them failed.
+//! step with `map` has each of its items once. A workflow ends when all its steps have ended, and succeeds only if none
+//! of them failed.
 //!
 //! The rows of a workflow that still runs are read one after the other, so only workflows that have ended are checked.
 //! What a retry reuses was decided in an earlier run.
@@ -44,6 +45,7 @@ fn check_step(
     if row.is_reused() || is_by_force {
         return;
     }
+    check_items(sheet, run, name, row);
     let is_finally = workflow.graph.is_finally(step);
     let before = (0..workflow.graph.steps()).filter(|_| is_finally).chain(node.needs.iter().copied());
     let latest = row.decided_at + sheet.options.skew;
@@ -65,6 +67,31 @@ fn check_step(
         let ends = ends.join(", ");
         let message =
             format!("its step `{name}` has the rule {rule} and is {state} after steps that are {ends}");
+        sheet.broken_run(run, message);
+    }
+}
+
+/// A step with `map` that has ended has a row for each of its items. Only a step that failed may have started fewer of
+/// them, because it was stopped meanwhile; these are the first ones.
+fn check_items(sheet: &mut Sheet<'_>, run: &RunRecord, name: &Name, row: &StepRow) {
+    let place = |item| (run.id, name.clone(), item);
+    let rows = sheet.history.steps.range(place(Some(0))..=place(Some(u32::MAX)));
+    let found: Vec<u32> = rows.filter_map(|((_, _, item), _)| *item).collect();
+    let items = row.items.unwrap_or_default();
+    let ended = items.succeeded.saturating_add(items.failed);
+    if row.state == State::Succeeded && ended != items.total {
+        let total = items.total;
+        let message = format!("its step `{name}` has succeeded after {ended} of its {total} items");
+        sheet.broken_run(run, message);
+    }
+    if let Some(missing) = (0..ended).find(|item| found.binary_search(item).is_err()) {
+        sheet.broken_run(
+            run,
+            format!("its step `{name}` has no row of item {missing}, of {ended} that ended"),
+        );
+    }
+    if let Some(last) = found.last().filter(|last| **last >= ended) {
+        let message = format!("its step `{name}` has a row of item {last}, and only {ended} items ended");
         sheet.broken_run(run, message);
     }
 }
@@ -135,7 +162,7 @@ fn oldest_of_pages<'a>(sheet: &Sheet<'a>) -> FxHashMap<Page<'a>, &'a RunRecord> 
 #[cfg(test)]
 mod tests {
     use punctual_core::run::State as RunState;
-    use punctual_core::workflow::StepReason;
+    use punctual_core::workflow::{Items, StepKey, StepReason, StepRecord};
 
     use super::*;
     use crate::checks::Check;
@@ -198,6 +225,56 @@ mod tests {
         let mut story = workflow();
         (story.steps[1].state, story.steps[1].ended_at) = (State::Active, None);
         story.breaks(Check::Workflow, "its step `b` was never decided or has not ended");
+    }
+
+    /// A step with `map` of two items, at 20.
+    fn mapped() -> Story {
+        let mut story = workflow();
+        let whole = story.steps[0].clone();
+        story.run_of_step("a").step.as_mut().unwrap().item = Some(0);
+        let mut second = story.run_of_step("a").clone();
+        second.id.0 += 50;
+        second.step.as_mut().unwrap().item = Some(1);
+        for (item, child) in [(0, whole.child), (1, Some(second.id))] {
+            let key = StepKey { item: Some(item), ..whole.key };
+            story.steps.push(StepRecord { key, child, ..whole.clone() });
+        }
+        let items = Some(Items { total: 2, succeeded: 2, failed: 0 });
+        story.steps[0] = StepRecord { child: None, items, ..whole };
+        story.runs.push(second);
+        story
+    }
+
+    #[test]
+    fn a_map_with_all_its_items_holds() {
+        mapped().holds();
+    }
+
+    #[test]
+    fn a_missing_item_of_a_map_is_found() {
+        let mut story = mapped();
+        story.steps.remove(4);
+        story.breaks(Check::Workflow, "its step `a` has no row of item 0, of 2 that ended");
+        let mut story = mapped();
+        story.steps[0].items = Some(Items { total: 3, succeeded: 2, failed: 0 });
+        story.breaks(Check::Workflow, "its step `a` has succeeded after 2 of its 3 items");
+    }
+
+    #[test]
+    fn an_item_beyond_the_end_of_a_map_is_found() {
+        let mut story = mapped();
+        story.steps[5].key.item = Some(7);
+        story.breaks(Check::Workflow, "has no row of item 1");
+        story.breaks(Check::Workflow, "has a row of item 7, and only 2 items ended");
+    }
+
+    #[test]
+    fn a_map_that_was_stopped_has_its_first_items() {
+        let mut story = mapped();
+        story.steps[0].state = State::Failed;
+        story.steps[0].items = Some(Items { total: 9, succeeded: 2, failed: 0 });
+        let report = story.history().check(&Story::options());
+        assert!(report.of(Check::Workflow).all(|finding| !finding.message.contains("item")), "{report}");
     }
 
     #[test]

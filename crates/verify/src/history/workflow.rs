@@ -4,7 +4,7 @@ use punctual_core::Timestamp;
 use punctual_core::ids::RunId;
 use punctual_core::name::Name;
 use punctual_core::task::Task;
-use punctual_core::workflow::{Graph, Rule, State, Step, StepRecord, Work, Workflow};
+use punctual_core::workflow::{Graph, Items, Rule, State, Step, StepRecord, Work, Workflow};
 use serde::Deserialize;
 
 use super::line::{maybe_written, written};
@@ -30,6 +30,8 @@ pub struct StepRow {
     pub decided_at: Timestamp,
     pub ended_at: Option<Timestamp>,
     pub reason: Option<Box<str>>,
+    /// `None` means that the step has no `map`, or that this is an item of it.
+    pub items: Option<Items>,
 }
 
 /// The run of the workflow, the step, and the item of a step with `map`.
@@ -60,9 +62,9 @@ impl WorkflowRecord {
 
 impl From<&StepRecord> for StepRow {
     fn from(row: &StepRecord) -> StepRow {
-        let StepRecord { state, child, decided_at, ended_at, .. } = *row;
+        let StepRecord { state, child, decided_at, ended_at, items, .. } = *row;
         let reason = row.reason.map(|reason| reason.as_str().into());
-        StepRow { state, child, decided_at, ended_at, reason }
+        StepRow { state, child, decided_at, ended_at, reason, items }
     }
 }
 
@@ -128,6 +130,8 @@ pub(super) struct StepLine {
     #[serde(default, deserialize_with = "maybe_written")]
     ended_at: Option<Timestamp>,
     reason: Option<Box<str>>,
+    #[serde(default)]
+    items: Option<Items>,
 }
 
 impl WorkflowLine {
@@ -148,9 +152,9 @@ impl WorkflowLine {
 
 impl StepLine {
     pub(super) fn read(self) -> Result<(StepPlace, StepRow), String> {
-        let StepLine { run, step, item, child, decided_at, ended_at, reason, .. } = self;
+        let StepLine { run, step, item, child, decided_at, ended_at, reason, items, .. } = self;
         let state =
             State::parse(&self.state).ok_or_else(|| format!("`{}` is no state of a step", self.state))?;
-        Ok(((run, step, item), StepRow { state, child, decided_at, ended_at, reason }))
+        Ok(((run, step, item), StepRow { state, child, decided_at, ended_at, reason, items }))
     }
 }

@@ -13,6 +13,7 @@ use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use utoipa::ToSchema;
 
+use super::Comment;
 use super::submit::{instant, key, own_params};
 use crate::error::Error;
 use crate::job_file::JsonObject;
@@ -42,6 +43,10 @@ pub struct Again {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<BTreeMap<String, StepAgain>>)]
     pub steps: Option<BTreeMap<Name, StepAgain>>,
+    /// Why; it is recorded with the name of the token.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schema(max_length = 1024)]
+    pub comment: String,
 }
 
 /// A step of a workflow that is tried again.
@@ -110,11 +115,12 @@ impl<'de> Deserialize<'de> for RetryFrom {
 }
 
 impl Again {
-    /// The command that tries a run again.
+    /// The command that tries a run again, asked by the token of this name.
     pub fn into_core(
         self,
         header: Option<&str>,
         (namespace, run): (Namespace, RunId),
+        by: Option<Box<str>>,
         dead_letter: bool,
     ) -> Result<RetryRun, Error> {
         Ok(RetryRun {
@@ -130,6 +136,8 @@ impl Again {
                 RetryFrom::Steps(steps) => rule::RetryFrom::Steps(steps),
             }),
             step_params: self.steps.map(step_params).transpose()?,
+            by,
+            comment: Comment { comment: self.comment }.into_core()?,
         })
     }
 }
@@ -149,7 +157,12 @@ mod tests {
     use crate::tree;
 
     fn read(body: &str) -> Result<RetryRun, Error> {
-        tree::from_json::<Again>(body.as_bytes())?.into_core(None, (Namespace::default(), RunId(1)), false)
+        tree::from_json::<Again>(body.as_bytes())?.into_core(
+            None,
+            (Namespace::default(), RunId(1)),
+            None,
+            false,
+        )
     }
 
     #[test]
@@ -168,6 +181,7 @@ mod tests {
             (r#"{"from": ["no name"]}"#, "from[0]"),
             (r#"{"from": 7}"#, "from"),
             (r#"{"steps": {"load": {"parms": {}}}}"#, "steps.load.parms"),
+            (&format!(r#"{{"comment": "{}"}}"#, "x".repeat(1025)), "comment"),
         ] {
             let error = read(body).unwrap_err().to_string();
             assert!(error.contains(field), "{body}: {error}");

@@ -331,6 +331,14 @@ impl From<&rule::ByHand> for ByHand {
     }
 }
 
+impl ByHand {
+    /// In words: `by ops: the bank is closed`.
+    pub fn told(&self) -> String {
+        let by = self.by.as_deref().map_or("by hand".to_owned(), |by| format!("by {by}"));
+        if self.comment.is_empty() { by } else { format!("{by}: {}", self.comment) }
+    }
+}
+
 impl Comment {
     pub fn into_core(self) -> Result<Box<str>, Error> {
         if self.comment.len() > COMMENT_BYTES_MAX {

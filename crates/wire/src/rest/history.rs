@@ -8,7 +8,7 @@ use punctual_core::{Timestamp, change, job, progress, run, workflow};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Carried, Cursor, Event, Job, Run};
+use super::{Carried, Cursor, Event, Job, Run, StepItems};
 use crate::job_file::JobFile;
 use crate::schema;
 use crate::text::{Instant, Text};
@@ -189,6 +189,9 @@ pub struct Step {
     pub decided_at: Instant,
     pub ended_at: Option<Instant>,
     pub reason: Option<String>,
+    /// Only of a step with `map`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items: Option<StepItems>,
 }
 
 impl Workflow {
@@ -219,6 +222,7 @@ impl Step {
             decided_at: Text(row.decided_at),
             ended_at: row.ended_at.map(Text),
             reason: row.reason.map(|reason| reason.to_string()),
+            items: row.items.map(Into::into),
         })
     }
 }

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::ByHand;
 use super::attempt::{self, Attempt};
 use crate::job_file::Route;
 use crate::schema;
@@ -89,6 +90,10 @@ pub struct Run {
     /// Only where they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<Vec<Event>>,
+    /// The events that a person caused: who asked for a retry, paused the workflow or resumed it. Only where a run is shown
+    /// by itself, and absent if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_hand: Option<Vec<Event>>,
 }
 
 /// Where the next attempt continues.
@@ -142,6 +147,9 @@ pub struct Event {
     /// The token of the newest attempt at that time. `null` means there was no attempt yet.
     #[schema(value_type = Option<schema::Id>)]
     pub token: Option<Text<u64>>,
+    /// Who caused it. Absent if no person did, or it is not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_hand: Option<ByHand>,
 }
 
 /// The state of a run, by name.
@@ -238,6 +246,7 @@ impl From<&rule::Run> for Run {
             children: None,
             attempts: None,
             events: None,
+            by_hand: None,
         }
     }
 }
@@ -257,7 +266,11 @@ impl Run {
         let route = Some(Route::of(&definition.route));
         let checkpoint = run.checkpoint().map(Checkpoint::of);
         let workflow = definition.workflow().is_some();
-        Run { attempts: Some(Attempt::all(run)), children, route, workflow, checkpoint, ..Run::from(run) }
+        let mut by_hand = if run.by_hand.is_empty() { Vec::new() } else { Event::all(run) };
+        by_hand.retain(|event| event.by_hand.is_some());
+        let by_hand = (!by_hand.is_empty()).then_some(by_hand);
+        let attempts = Some(Attempt::all(run));
+        Run { attempts, children, route, workflow, checkpoint, by_hand, ..Run::from(run) }
     }
 
     /// The run as listed: of a long output only the end is kept.
@@ -302,8 +315,9 @@ impl Event {
     pub fn all(run: &rule::Run) -> Vec<Event> {
         let mut from = None;
         let mut seq = 0;
-        let event = |entry: &rule::Entry| {
+        let event = |(index, entry): (usize, &rule::Entry)| {
             seq += 1;
+            let by_hand = run.by_hand_at(index);
             let node = run.signed.iter().rev().find(|(from, _)| u64::from(*from) < seq);
             Event {
                 run: Text(run.id),
@@ -314,9 +328,10 @@ impl Event {
                 at: Text(entry.at),
                 node: node.map(|(_, name)| name.to_string()),
                 token: (entry.token != Token::default()).then_some(Text(entry.token.0)),
+                by_hand: by_hand.map(Into::into),
             }
         };
-        run.entries.iter().map(event).collect()
+        run.entries.iter().enumerate().map(event).collect()
     }
 }
 
@@ -363,6 +378,20 @@ mod tests {
         let told = nodes(&run);
         assert!(count > 1 && told[..count - 1].iter().all(|node| node.as_deref() == Some("a")), "{told:?}");
         assert_eq!(told[count - 1].as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn an_event_names_the_person_who_caused_it() {
+        let mut run = running();
+        let definition = Definition::of(Task::Noop);
+        assert!(Run::with_attempts(&run, &definition).by_hand.is_none());
+        let (at, comment) = (run.created_at, "the bank is open again".into());
+        run.asked_by(punctual_core::workflow::ByHand { by: Some("ops".into()), at, comment });
+        let by_hand = Run::with_attempts(&run, &definition).by_hand.unwrap();
+        let [asked] = by_hand.as_slice() else { panic!("{by_hand:?}") };
+        assert_eq!((asked.seq, asked.what.as_str()), (1, "created"));
+        assert_eq!(asked.by_hand.as_ref().unwrap().told(), "by ops: the bank is open again");
+        assert!(Event::all(&run)[1..].iter().all(|event| event.by_hand.is_none()));
     }
 
     #[test]

@@ -36,7 +36,8 @@ fn words(event: &RunEvent) -> String {
     match event {
         RunEvent::Change(change) => {
             let what = change.what.replace('_', " ");
-            format!("{}  {:9}  {what}", change.at, change.to.to_string())
+            let by_hand = change.by_hand.as_ref().map(|by_hand| format!(" {}", by_hand.told()));
+            format!("{}  {:9}  {what}{}", change.at, change.to.to_string(), by_hand.unwrap_or_default())
         }
         RunEvent::Progress(progress) => {
             let far = how_far(progress.percent, progress.message.as_deref());
@@ -63,6 +64,16 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(words(&RunEvent::Change(change)), "2027-01-15T08:00:00.000Z  running    assigned");
+        let paused: Event = serde_json::from_value(json!({
+            "run": "7", "seq": 3, "from": "running", "to": "running", "what": "paused",
+            "at": "2027-01-15T08:00:00Z", "node": null, "token": null,
+            "by_hand": { "by": "ops", "at": "2027-01-15T08:00:00Z", "comment": "too slow" },
+        }))
+        .unwrap();
+        assert_eq!(
+            words(&RunEvent::Change(paused)),
+            "2027-01-15T08:00:00.000Z  running    paused by ops: too slow"
+        );
         let progress: ProgressEvent = serde_json::from_value(json!({
             "percent": 40, "message": "row 400", "at": "2027-01-15T08:00:01Z",
             "checkpoint": { "value": { "row": 400 }, "at": "2027-01-15T08:00:01Z", "attempt": 1 },

@@ -32,6 +32,9 @@ pub(crate) struct Retry {
     /// Only for a workflow: other parameters of a step; may be repeated
     #[arg(long, value_name = "NAME=JSON", value_parser = step_params)]
     step_params: Vec<(Name, Params)>,
+    /// Why; it is recorded with your token's name
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    comment: String,
     /// Wait until the new run has ended; exit code 0 means success
     #[arg(long)]
     wait: bool,
@@ -52,6 +55,7 @@ impl Retry {
             resume: self.resume,
             from: self.from,
             steps: (!steps.is_empty()).then_some(steps),
+            comment: self.comment,
         };
         let made = client.retry_run(namespace, self.id, &again).await?;
         follow(session, made, self.wait).await

@@ -3,7 +3,7 @@
 use clap::Args;
 use comfy_table::Cell;
 use punctual_core::ids::RunId;
-use punctual_wire::rest::{Comment, Graph, GraphNode, StepState};
+use punctual_wire::rest::{ByHand, Comment, Graph, GraphNode, StepState};
 
 use crate::cli::failure::Failure;
 use crate::cli::job::graph;
@@ -51,8 +51,9 @@ impl Pause {
     }
 }
 
-pub(super) async fn resume(session: &Session, id: RunId) -> Result<(), Failure> {
-    let run = session.client.resume_run(&session.namespace, id).await?;
+pub(super) async fn resume(session: &Session, at: Pause) -> Result<(), Failure> {
+    let (id, comment) = (at.id, Comment { comment: at.comment });
+    let run = session.client.resume_run(&session.namespace, id, &comment).await?;
     session.output.show(&run, |_| format!("resumed {id}"))
 }
 
@@ -112,10 +113,7 @@ fn state(node: &GraphNode) -> String {
 fn why(node: &GraphNode, now: punctual_core::Timestamp) -> String {
     let until = node.until.filter(|_| node.state == Some(StepState::Active));
     let until = until.map(|at| format!("until {}", time::both(at.0, now)));
-    let by_hand = node.by_hand.as_ref().map(|by_hand| {
-        let by = by_hand.by.as_deref().map_or("by hand".to_owned(), |by| format!("by {by}"));
-        if by_hand.comment.is_empty() { by } else { format!("{by}: {}", by_hand.comment) }
-    });
+    let by_hand = node.by_hand.as_ref().map(ByHand::told);
     let told = [
         node.reason.clone(),
         node.error.clone().filter(|error| node.reason.as_ref() != Some(error)),

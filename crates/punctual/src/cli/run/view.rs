@@ -44,6 +44,7 @@ pub(crate) fn describe(output: Output, run: &Run) -> String {
         ("child of", run.parent.map(|parent| format!("run {parent}"))),
         ("shard", run.shard.map(|Shard { index, total }| format!("{index} of {total}, counted from 0"))),
         ("retry of", run.retry_of.map(|run| run.to_string())),
+        ("by hand", by_hand(run, now)),
         ("exit code", run.exit_code.map(|code| code.to_string())),
         ("error", run.error.clone()),
         ("output", run.output.clone()),
@@ -54,6 +55,17 @@ pub(crate) fn describe(output: Output, run: &Run) -> String {
     let story = run.events.as_deref().filter(|events| !events.is_empty()).map(|events| story(output, events));
     let children = run.children.as_deref().map(|children| children_table(output, children));
     [Some(facts), children, attempts, story].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
+}
+
+/// Who asked for the run, paused it and resumed it, one line for each.
+fn by_hand(run: &Run, now: Timestamp) -> Option<String> {
+    let told = run.by_hand.iter().flatten().filter_map(|event| {
+        let by_hand = event.by_hand.as_ref()?;
+        let what = if event.what == "created" { "retried" } else { &event.what };
+        Some(format!("{what} {}, {}", by_hand.told(), time::both(by_hand.at.0, now)))
+    });
+    let lines: Vec<String> = told.collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 /// What its attempt last reported, and when.

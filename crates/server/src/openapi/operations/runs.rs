@@ -80,6 +80,7 @@ pub(super) fn runs() -> Vec<Operation> {
         .answers::<Run>(200, "The run, paused")
         .refuses(&[Code::NoSuchRun, Code::NotAWorkflow, Code::WrongState]),
         post("/api/v1/namespaces/{namespace}/runs/{id}/resume", "resume_run", "Continue a paused workflow")
+            .may_take::<Comment>()
             .answers::<Run>(200, "The run, which goes on")
             .refuses(&[Code::NoSuchRun, Code::NotAWorkflow, Code::WrongState]),
         paged_by_step(get(

@@ -188,6 +188,8 @@ fn commands() -> Vec<Command> {
             dead_letter: true,
             from: Some(RetryFrom::Steps(vec![name.clone()])),
             step_params: Some(StepParams::from([(name.clone(), Params::default())])),
+            by: Some("ops".into()),
+            comment: "the bank is open again".into(),
         }),
         Command::ActOnSteps(ActOnSteps {
             namespace: namespace.clone(),
@@ -228,6 +230,7 @@ fn commands() -> Vec<Command> {
         Command::StopListening { topic: a_topic(), step: a_step() },
         Command::Unlisten { topic: a_topic(), listener: i64::MAX, notice: 7 },
         Command::SendEvent { namespace: namespace.clone(), name: name.clone(), event: an_event() },
+        Command::Followers { namespace: namespace.clone(), name: name.clone() },
         Command::Queue(queue::Ask::Add(queue::Add { queue: a_queue(), messages: vec![a_message()] })),
         Command::Queue(queue::Ask::Deliver(queue::Deliver {
             queue: a_queue(),
@@ -261,6 +264,7 @@ named! { command_names: Command =>
     Command::StepListens { .. } => "step_listens",
     Command::StopListening { .. } => "stop_listening",
     Command::SendEvent { .. } => "send_event",
+    Command::Followers { .. } => "followers",
     Command::Tell { .. } => "tell",
     Command::Queue(_) => "queue",
 }
@@ -333,8 +337,12 @@ fn answers() -> Vec<Answer> {
     let said = Answer::Queue(queue::Said::Taken(vec![taken]));
     let others =
         [Answer::Deleted, Answer::Existing(RUN), Answer::Discarded, Answer::Noted, Answer::Late, said];
-    let others =
-        others.into_iter().chain([Answer::Event(i64::MAX), Answer::Listening(7), Answer::NotListening]);
+    let others = others.into_iter().chain([
+        Answer::Event(i64::MAX),
+        Answer::Listening(7),
+        Answer::NotListening,
+        Answer::Followers(vec![name()]),
+    ]);
     jobs.into_iter().chain(runs).chain(others).collect()
 }
 
@@ -349,6 +357,7 @@ named! { answer_names: Answer =>
     Answer::Event(_) => "event",
     Answer::Listening(_) => "listening",
     Answer::NotListening => "not_listening",
+    Answer::Followers(_) => "followers",
     Answer::Queue(_) => "queue",
 }
 
