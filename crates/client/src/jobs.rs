@@ -6,8 +6,8 @@ use punctual_core::name::{Name, Namespace};
 use punctual_wire::Text;
 use punctual_wire::job_file::{JobFile, JsonObject};
 use punctual_wire::rest::{
-    Checked, Diff, Fire, Job, LogRecord, MADE_HEADER, Made, Page, Revision, RevisionFile, Run, SendEvent,
-    SentEvent, Skip, Start, Why,
+    Checked, Diff, Fire, Job, LogRecord, MADE_HEADER, Made, Page, PauseJob, Revision, RevisionFile, Run,
+    SendEvent, SentEvent, Skip, Start, Why,
 };
 use reqwest::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use reqwest::{Method, RequestBuilder};
@@ -92,8 +92,9 @@ impl Client {
         self.post(keyed(request, event.key.as_deref()), event).await
     }
 
-    pub async fn pause_job(&self, namespace: &Namespace, name: &Name) -> Result<Job> {
-        self.get(self.in_namespace(Method::POST, namespace, &format!("/jobs/{name}/pause"))).await
+    pub async fn pause_job(&self, namespace: &Namespace, name: &Name, pause: &PauseJob) -> Result<Job> {
+        let request = self.in_namespace(Method::POST, namespace, &format!("/jobs/{name}/pause"));
+        self.get(request.json(pause)).await
     }
 
     pub async fn resume_job(&self, namespace: &Namespace, name: &Name) -> Result<Job> {

@@ -36,7 +36,7 @@ pub fn of(job: &Job) -> Vec<Advice> {
     let mut advice = Vec::new();
     let mut say = |field, message: &str| advice.push(Advice { field, message: message.to_owned() });
     let definition = &job.definition;
-    if job.paused {
+    if job.is_paused() {
         say("state", "the job is paused: it is due again when someone resumes it");
     } else if definition.schedules.is_empty() {
         say(
@@ -77,6 +77,7 @@ fn gap(job: &Job) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::Pause;
     use crate::retry::Retry;
     use crate::schedule::Schedule;
     use crate::task::Task;
@@ -91,6 +92,10 @@ mod tests {
 
     fn on(when: When) -> Definition {
         Definition { schedules: vec![Schedule::new(when)], ..Definition::of(Task::Noop) }
+    }
+
+    fn pause() -> Pause {
+        Pause { reason: Box::default(), by: None, since: NOW, until: None }
     }
 
     #[track_caller]
@@ -108,9 +113,10 @@ mod tests {
         let ended = Schedule { end: Some(NOW.before(MINUTE)), ..Schedule::new(When::AfterFinish(MINUTE)) };
         let ended = Definition { schedules: vec![ended], ..Definition::of(Task::Noop) };
         assert_eq!(put(None, ended).cursor.next_due, None, "its end has passed");
-        let paused = Job { paused: true, ..known };
+        let mut paused = known;
+        paused.pause(pause());
         let edited = put(Some(&paused), on(When::Every(2 * MINUTE)));
-        assert_eq!((edited.revision, edited.paused), (2, true));
+        assert_eq!((edited.revision, edited.is_paused()), (2, true));
     }
 
     #[test]
@@ -125,7 +131,8 @@ mod tests {
         let mut impatient = on(When::Every(MINUTE));
         impatient.misfire.window = Duration::from_secs(1);
         check(impatient, &["misfire.window"]);
-        let paused = Job { paused: true, ..put(None, on(When::Every(MINUTE))) };
+        let mut paused = put(None, on(When::Every(MINUTE)));
+        paused.pause(pause());
         assert_eq!(of(&paused)[0].field, "state");
     }
 }

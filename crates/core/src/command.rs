@@ -40,6 +40,12 @@ pub enum Command {
     PauseJob {
         namespace: Namespace,
         name: Name,
+        /// Empty means that no reason is given.
+        reason: Box<str>,
+        /// The name of the caller's token. `None` means that the server asks for no token.
+        by: Option<Box<str>>,
+        /// When the job is resumed by itself. `None` means never.
+        until: Option<Timestamp>,
     },
     ResumeJob {
         namespace: Namespace,
@@ -248,7 +254,7 @@ impl Command {
             | Command::RunJob(RunJob { namespace, name, .. })
             | Command::ReplanJob { namespace, name, .. }
             | Command::DeleteJob { namespace, name, .. }
-            | Command::PauseJob { namespace, name }
+            | Command::PauseJob { namespace, name, .. }
             | Command::ResumeJob { namespace, name }
             | Command::Followers { namespace, name }
             | Command::CancelCall(CancelCall { namespace, job: name, .. }) => {

@@ -4,6 +4,7 @@ mod check;
 mod labels;
 pub mod limit;
 mod message;
+mod pause;
 mod planning;
 pub mod route;
 
@@ -28,6 +29,7 @@ use crate::workflow::Workflow;
 
 pub use crate::invalid::Invalid;
 pub use limit::Limit;
+pub use pause::{Pause, check_reason};
 pub use route::{Labels, Route, Strategy};
 
 /// A job as the store keeps it.
@@ -38,7 +40,10 @@ pub struct Job {
     pub name: Name,
     pub revision: u32,
     pub definition: Arc<Definition>,
-    pub paused: bool,
+    /// `None` means that it is not paused.
+    pub pause: Option<Box<Pause>>,
+    /// Failed runs in a row, counted while its definition has `pause_after`.
+    pub failures: u32,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub cursor: Cursor,
@@ -70,7 +75,7 @@ pub struct Cursor {
     pub fired_through: Timestamp,
     /// The next due time. `None` means paused, finished, or waiting for the end of a run.
     pub next_due: Option<Timestamp>,
-    /// When to act on `next_due`: later than it by the jitter.
+    /// When to act on `next_due`: later than it by the jitter. Of a paused job, when it is resumed by itself.
     pub wake_at: Option<Timestamp>,
     /// Fires so far, by schedule, for `max_runs`.
     pub fires: SmallVec<[u32; 2]>,
@@ -98,6 +103,8 @@ pub struct Definition {
     pub limits: Vec<Limit>,
     pub unique: Option<Unique>,
     pub dead_letter: bool,
+    /// How many failed runs in a row pause the job. `None` means that they do not.
+    pub pause_after: Option<u32>,
     pub keep: Keep,
     pub description: String,
     /// What the job belongs to, such as its team: jobs and runs are found by it.
@@ -124,6 +131,7 @@ impl Definition {
             limits: Vec::new(),
             unique: None,
             dead_letter: true,
+            pause_after: None,
             keep: Keep::default(),
             description: String::new(),
             labels: Labels::new(),
@@ -293,7 +301,7 @@ impl Job {
     }
 
     pub fn state(&self) -> State {
-        if self.paused { State::Paused } else { State::Active }
+        if self.is_paused() { State::Paused } else { State::Active }
     }
 
     /// The first and last due time after `after`, up to `through`, that a calendar excludes.

@@ -111,6 +111,10 @@ pub const STEP_VALUES_BYTES_MAX: usize = 1024 * 1024;
 pub const APPROVALS_MAX: usize = 10_000;
 /// Pauses, resumes and the retry by hand that are recorded with one run, the newest ones: they are in its row.
 pub const BY_HAND_MAX: usize = 100;
+/// The longest pause of a job and the longest hold that end by themselves: a longer one is more likely a mistake.
+pub const PAUSE_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+/// Failed runs in a row after which a job can be paused.
+pub const PAUSE_AFTER_MAX: u32 = 1_000;
 /// The comment of a decision on a step or a run.
 pub const COMMENT_BYTES_MAX: usize = 1024;
 /// Changes in one commit: enough to amortise an fsync, few enough not to delay the next answer.

@@ -289,9 +289,13 @@ pub struct Last<'a> {
 /// Why a job does not run now: it is paused, one of its runs waits, its last due times were skipped, or it is not due.
 pub fn of_job(job: &Job, last: Last<'_>, facts: Facts) -> Why {
     let mut why = match last.live {
-        _ if job.paused => {
-            let message = "the job is paused; it is due again when someone resumes it";
-            Why::new(Code::Paused, message).since(Some(job.updated_at))
+        _ if let Some(pause) = &job.pause => {
+            let end = match pause.until {
+                Some(until) => format!("it is resumed at {until}"),
+                None => "it is due again when someone resumes it".to_owned(),
+            };
+            let message = format!("the job is {}; {end}", pause.told());
+            Why::new(Code::Paused, message).since(Some(pause.since)).until(pause.until)
         }
         Some((run, definition)) => {
             let why = of_run(run, definition, None, facts);

@@ -30,7 +30,7 @@ use crate::task::Task;
 pub use approval::{Approval, ApprovalKey};
 pub use decide::{Decision, End, Progress, Skip, State};
 pub use graph::{Graph, Node};
-pub use record::{ByHand, Items, StepKey, StepReason, StepRecord};
+pub use record::{ByHand, Items, StepKey, StepReason, StepRecord, told};
 pub use retry::{RetryFrom, StepParams};
 pub use values::{Evaluated, Known, Output, StepExpression};
 

@@ -113,6 +113,9 @@ impl Shard {
     /// Fires the due time at a job's cursor. The timer has already been removed from the plan.
     fn fire(&mut self, id: JobId, cx: &mut Context<'_>) {
         let Some(live) = self.jobs.get(&id) else { return };
+        if live.job.is_paused() {
+            return self.end_pause(id, cx.now);
+        }
         let mut job = (*live.job).clone();
         let (Some(due), Some(wake)) = (job.cursor.next_due, job.cursor.wake_at) else { return };
         // The cursor moves past all missed due times; those without a run are recorded as skipped.
@@ -186,7 +189,7 @@ impl Shard {
     /// Records the due times up to `through` excluded by a calendar since the last due time or revision, in one range.
     pub(crate) fn skip_excluded(&mut self, job: &Job, through: Timestamp, now: Timestamp) {
         let after = job.cursor.fired_through.max(job.updated_at);
-        if !job.paused
+        if !job.is_paused()
             && let Some((first, last)) = job.excluded(after, through)
         {
             self.skip(job, first, last, SkipReason::Calendar, now);

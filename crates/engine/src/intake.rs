@@ -12,6 +12,7 @@ mod launch;
 mod runs;
 
 use punctual_core::command::{Answer, Command, Refusal};
+use punctual_core::job::Pause;
 
 use crate::Shard;
 use crate::event::{Context, Effect, Ticket};
@@ -30,7 +31,9 @@ impl Shard {
                 self.replan_job(&namespace, &name, calendar.as_ref(), cx)
             }
             Command::DeleteJob { namespace, name, expect } => self.delete_job(&namespace, &name, expect, cx),
-            Command::PauseJob { namespace, name } => self.pause_job(&namespace, &name, cx),
+            Command::PauseJob { namespace, name, reason, by, until } => {
+                self.pause_job(&namespace, &name, Pause { reason, by, since: cx.now, until }, cx)
+            }
             Command::ResumeJob { namespace, name } => self.resume_job(&namespace, &name, cx),
             Command::RunJob(run) => self.run_job(run, cx),
             Command::Submit(submit) => self.submit(submit, cx),

@@ -48,6 +48,7 @@ impl Shard {
             Some(parent) => self.child_ended(parent, &ended, cx),
             None => self.step_run_ended(&ended, cx),
         }
+        self.count_failure(&ended, cx);
     }
 
     fn leave_job(&mut self, live: &LiveRun, cx: &mut Context<'_>) -> Option<JobId> {
@@ -71,7 +72,7 @@ impl Shard {
     /// Plans the next due time of an `after_finish` schedule, which counts from the end of the last run.
     pub(crate) fn plan_after_finish(&mut self, id: JobId, cx: &mut Context<'_>) {
         let Some(live) = self.jobs.get(&id) else { return };
-        if live.job.paused {
+        if live.job.is_paused() {
             return;
         }
         let spans = live.job.open_schedules().filter_map(|(_, schedule)| match schedule.when {

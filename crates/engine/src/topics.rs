@@ -256,10 +256,10 @@ impl Shard {
             return Ok(Answer::Noted);
         }
         // A message waits until the job is resumed.
-        if job.paused && matches!(start.happening.what, What::Message(_)) {
+        if job.is_paused() && matches!(start.happening.what, What::Message(_)) {
             return Err(Refusal::JobPaused(name.clone()));
         }
-        if job.paused || !takes(schedule, start) {
+        if job.is_paused() || !takes(schedule, start) {
             return Ok(Answer::Noted);
         }
         if let When::Event(on) = &schedule.when

@@ -24,7 +24,7 @@ impl Shard {
             Command::PutJob(put) => self.want_job(&put.namespace, &put.name, &mut wants),
             Command::ReplanJob { namespace, name, .. }
             | Command::DeleteJob { namespace, name, .. }
-            | Command::PauseJob { namespace, name }
+            | Command::PauseJob { namespace, name, .. }
             | Command::ResumeJob { namespace, name } => self.want_job(namespace, name, &mut wants),
             Command::RunJob(RunJob { namespace, name, key, params, .. }) => {
                 self.want_job(namespace, name, &mut wants);

@@ -187,7 +187,7 @@ impl Reign {
 
     fn fates(&self) -> impl Iterator<Item = Fate> {
         let dues = self.dues(self.from, self.to).into_iter();
-        dues.map(|due| (self.job.id, due, self.job.revision, self.job.paused))
+        dues.map(|due| (self.job.id, due, self.job.revision, self.job.is_paused()))
     }
 }
 

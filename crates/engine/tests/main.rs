@@ -17,6 +17,7 @@ mod family;
 mod workflows;
 mod keys;
 mod edits;
+mod pauses;
 mod calendars;
 mod paging;
 mod queues;

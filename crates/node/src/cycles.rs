@@ -15,6 +15,7 @@ use punctual_core::job::{Definition, Invalid};
 use punctual_core::limits::CYCLE_JOBS_MAX;
 use punctual_core::name::Name;
 use punctual_core::schedule::When;
+use punctual_core::workflow::Workflow;
 
 use crate::failure::Failure;
 use crate::handle::Handle;
@@ -117,7 +118,7 @@ impl Walk<'_> {
 
 /// The jobs that the steps of a job start.
 fn steps(definition: &Definition) -> Vec<Name> {
-    let jobs = definition.workflow().map(|workflow| workflow.jobs()).unwrap_or_default();
+    let jobs = definition.workflow().map(Workflow::jobs).unwrap_or_default();
     jobs.into_iter().map(|(_, job)| job.clone()).collect()
 }
 

@@ -11,7 +11,9 @@ use punctual::core::name::{Name, Namespace};
 use punctual::testing::ManualClock;
 use punctual::wire::Text;
 use punctual::wire::job_file::{JobFile, Noop, Task};
-use punctual::wire::rest::{Action, Again, Cancel, Code, Decide, JobState, Made, Progress, Start, Submit};
+use punctual::wire::rest::{
+    Action, Again, Cancel, Code, Decide, JobState, Made, PauseJob, Progress, Start, Submit,
+};
 use punctual::wire::text::Span;
 use punctual_node::{Config, Node};
 use punctual_server::{Endpoints, serve};
@@ -70,7 +72,10 @@ async fn jobs_can_be_put_listed_started_paused_and_deleted() {
     assert_eq!(client.next_fires(&namespace, &name, 3, None).await.unwrap().items, []);
     let run = client.run_job(&namespace, &name, &Start::default()).await.unwrap();
     assert_eq!(run.job, Some(name.clone()));
-    assert_eq!(client.pause_job(&namespace, &name).await.unwrap().state, JobState::Paused);
+    assert_eq!(
+        client.pause_job(&namespace, &name, &PauseJob::default()).await.unwrap().state,
+        JobState::Paused
+    );
     assert_eq!(client.resume_job(&namespace, &name).await.unwrap().state, JobState::Active);
     client.delete_job(&namespace, &name, Expect::Anything).await.unwrap();
     assert_eq!(code(&client.job(&namespace, &name).await.unwrap_err()), Some(Code::NoSuchJob));

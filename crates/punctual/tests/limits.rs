@@ -201,7 +201,13 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
             count(limits::APPROVALS_MAX),
             "the step fails with `too_many_approvals`",
         ),
-        ("comment of a decision on a step or a run", bytes(limits::COMMENT_BYTES_MAX), "refused"),
+        ("time until a pause of a job ends by itself", span(limits::PAUSE_MAX), "422 `invalid`"),
+        ("`pause_after`", format!("1 to {}", count(limits::PAUSE_AFTER_MAX)), "422 `invalid`"),
+        (
+            "comment of a decision on a step or a run, reason of a pause",
+            bytes(limits::COMMENT_BYTES_MAX),
+            "refused",
+        ),
         (
             "pauses, resumes and the retry by hand, of one run",
             count(limits::BY_HAND_MAX),

@@ -73,7 +73,13 @@ impl People {
         let params = Some(Params(Arc::from(tag(ticket))));
         match dice.below(26) {
             0..=3 => self.put(ticket, known.now, dice),
-            4 if self.weather.edits => Command::PauseJob { namespace, name: self.name(dice) },
+            4 if self.weather.edits => Command::PauseJob {
+                namespace,
+                name: self.name(dice),
+                reason: Box::default(),
+                by: None,
+                until: None,
+            },
             6 if self.weather.edits && dice.one_in(2) => self.replan(dice),
             5 | 6 if self.weather.edits => Command::ResumeJob { namespace, name: self.name(dice) },
             7 if self.weather.edits => {

@@ -7,7 +7,7 @@ use punctual_core::Timestamp;
 use punctual_core::attempt::Outcome;
 use punctual_core::change::{Revision, Skip, SkipReason};
 use punctual_core::ids::{Epoch, JobId, RunId, WorkerId};
-use punctual_core::job::{Cursor, Definition, Job};
+use punctual_core::job::{Cursor, Definition, Job, Pause};
 use punctual_core::name::Namespace;
 use punctual_core::progress::Progress;
 use punctual_core::run::{Child, Event, Origin, Part, Run, SplitRole, StepOf, StepsEnd, Trigger};
@@ -48,7 +48,8 @@ impl Story {
             name: "beat".parse().unwrap(),
             revision: 1,
             definition: Arc::new(Definition { schedules, ..Definition::of(Task::Noop) }),
-            paused: false,
+            pause: None,
+            failures: 0,
             created_at: at(0),
             updated_at: at(0),
             cursor: Cursor::default(),
@@ -79,14 +80,13 @@ impl Story {
 
     pub(crate) fn pause(&mut self, now: i64) -> &mut Story {
         self.revise(now, |job| {
-            job.paused = true;
-            job.unplan();
+            job.pause(Pause { reason: Box::default(), by: None, since: at(now), until: None });
         })
     }
 
     pub(crate) fn resume(&mut self, now: i64) -> &mut Story {
         self.revise(now, |job| {
-            job.paused = false;
+            job.pause = None;
             job.plan_after(at(now));
         })
     }
@@ -254,7 +254,7 @@ impl Story {
     fn carried_out(&mut self, due: Timestamp) {
         let fired_through = self.job.cursor.fired_through.max(due);
         self.job.cursor.fired_through = fired_through;
-        if !self.job.paused {
+        if !self.job.is_paused() {
             self.job.plan_after(fired_through);
         }
     }

@@ -42,8 +42,8 @@ pub use workflow::{
 
 /// Fields that the server adds to a job. They are accepted in a file and ignored, so that a job that was read
 /// can be put back unchanged.
-pub const SAID_BY_THE_SERVER: [&str; 8] =
-    ["id", "revision", "state", "created_at", "updated_at", "next_due_at", "fired_through", "last"];
+pub const SAID_BY_THE_SERVER: [&str; 9] =
+    ["id", "revision", "state", "pause", "created_at", "updated_at", "next_due_at", "fired_through", "last"];
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a job, a map with at least `name` and `task`")]
@@ -91,6 +91,9 @@ pub struct JobFile {
     pub unique: Option<Unique>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dead_letter: Option<bool>,
+    /// How many failed runs in a row pause the job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pause_after: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep: Option<Keep>,
 }
@@ -200,6 +203,7 @@ impl JobFile {
         }
         definition.unique = self.unique.map(Unique::into_core).transpose()?;
         definition.dead_letter = self.dead_letter.unwrap_or(definition.dead_letter);
+        definition.pause_after = self.pause_after;
         definition.keep = self.keep.unwrap_or_default().into_core();
         definition.check()?;
         Ok(Draft { namespace, name, definition: Arc::new(definition) })
@@ -227,6 +231,7 @@ impl JobFile {
             limits: Limits::of(definition.limits.iter().map(Limit::of).collect()),
             unique: definition.unique.as_ref().map(Unique::of),
             dead_letter: Some(definition.dead_letter),
+            pause_after: definition.pause_after,
             keep: Some(Keep::of(&definition.keep)),
         }
     }

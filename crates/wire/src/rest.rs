@@ -46,7 +46,7 @@ pub use graph::{
     ByHand, Comment, Graph, GraphEdge, GraphNode, StepExpression, StepExpressions, StepItems, StepState,
 };
 pub use history::{Line, Resume, Skip, Stats, Step, Workflow};
-pub use job::{Cursor, Fire, Job, JobState, MADE_HEADER, Made};
+pub use job::{Cursor, Fire, Job, JobState, MADE_HEADER, Made, Pause, PauseJob};
 pub use listed::{
     ActOnRuns, ActedOnRuns, ChosenRuns, LastRun, RunAction, RunPage, RunsMatching, StateCounts,
 };

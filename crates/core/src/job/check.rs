@@ -153,6 +153,12 @@ impl Definition {
             ));
         }
         limit::check(&self.limits)?;
+        if self.pause_after.is_some_and(|most| most == 0 || most > limits::PAUSE_AFTER_MAX) {
+            return Err(Invalid::new(
+                "pause_after",
+                format!("1 to {} failed runs; leave it out for no limit", limits::PAUSE_AFTER_MAX),
+            ));
+        }
         if self.keep.runs == 0 || self.keep.days == 0 {
             return Err(Invalid::new("keep", "at least 1 run and 1 day"));
         }

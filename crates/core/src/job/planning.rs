@@ -27,7 +27,8 @@ impl Job {
             name,
             revision: 1,
             definition,
-            paused: false,
+            pause: None,
+            failures: 0,
             created_at,
             updated_at,
             cursor,
@@ -51,7 +52,7 @@ impl Job {
         if !same_schedule && !only_days {
             self.cursor.fires.clear();
         }
-        if self.paused || same_schedule {
+        if self.is_paused() || same_schedule {
             return false;
         }
         if only_days {

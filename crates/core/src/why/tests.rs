@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::ids::JobId;
+use crate::job::Pause;
 use crate::run::{Cause, Event, Trigger};
 use crate::schedule::Schedule;
 use crate::task::Task;
@@ -110,7 +111,18 @@ fn a_job_says_what_it_waits_for() {
     let scheduled = job(every(60));
     let nothing = Last::default();
     check(&scheduled, nothing, LED, Code::Scheduled, "is due next at");
-    check(&Job { paused: true, ..scheduled.clone() }, nothing, LED, Code::Paused, "someone resumes it");
+    let mut paused = scheduled.clone();
+    let pause = Pause { reason: "too slow".into(), by: Some("ops".into()), since: NOW, until: None };
+    paused.pause(pause.clone());
+    check(
+        &paused,
+        nothing,
+        LED,
+        Code::Paused,
+        "paused by ops: too slow; it is due again when someone resumes it",
+    );
+    paused.pause(Pause { until: Some(at(60)), ..pause });
+    check(&paused, nothing, LED, Code::Paused, "it is resumed at");
     check(&job(Vec::new()), nothing, LED, Code::Manual, "by hand");
     let later = Facts { now: at(120), is_led: false };
     check(&scheduled, nothing, later, Code::NoLeader, "no node leads");

@@ -103,10 +103,15 @@ pub enum StepReason {
 impl ByHand {
     /// The decision in words: `rejected by ops: the bank is closed`.
     pub fn told(&self, decision: &str) -> String {
-        let by = self.by.as_deref().map_or(String::new(), |by| format!(" by {by}"));
-        let why = if self.comment.is_empty() { String::new() } else { format!(": {}", self.comment) };
-        format!("{decision}{by}{why}")
+        told(decision, self.by.as_deref(), &self.comment)
     }
+}
+
+/// A decision in words, with the name of a token and the reason as far as they are known.
+pub fn told(decision: &str, by: Option<&str>, why: &str) -> String {
+    let by = by.map_or(String::new(), |by| format!(" by {by}"));
+    let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+    format!("{decision}{by}{why}")
 }
 
 impl StepReason {

@@ -6,9 +6,9 @@ use punctual_core::Timestamp;
 use punctual_core::change::{Revision, SkipReason};
 use punctual_core::command::{Answer, Expect, Made, PutJob, Refusal};
 use punctual_core::ids::{JobId, RunId};
-use punctual_core::job::{Definition, Invalid, Job, State};
+use punctual_core::job::{Definition, Invalid, Job, Pause, State};
 use punctual_core::name::{Name, Namespace};
-use punctual_core::run::Cause;
+use punctual_core::run::{Cause, Run};
 use punctual_core::schedule::ScheduleCalendar;
 use punctual_core::schedule::calendar::Calendar;
 
@@ -111,6 +111,7 @@ impl Shard {
 
     /// Decides every due time up to now by the revision that is about to end: it is fired or recorded as skipped.
     fn decide_due(&mut self, id: JobId, cx: &mut Context<'_>) {
+        self.end_pause(id, cx.now);
         self.fire_owed(id, cx);
         self.skip_paused(id, cx.now);
         if let Some(job) = self.jobs.get(&id).map(|live| Arc::clone(&live.job)) {
@@ -196,46 +197,78 @@ impl Shard {
         Ok(Answer::Deleted)
     }
 
-    pub(super) fn pause_job(&mut self, namespace: &Namespace, name: &Name, cx: &mut Context<'_>) -> Reply {
+    pub(super) fn pause_job(
+        &mut self,
+        namespace: &Namespace,
+        name: &Name,
+        pause: Pause,
+        cx: &mut Context<'_>,
+    ) -> Reply {
+        pause.check()?;
         let id = self.known_job(namespace, name)?;
-        if self.jobs.get(&id).is_some_and(|live| live.job.paused) {
+        self.end_pause(id, cx.now);
+        let present = self.jobs.get(&id).and_then(|live| live.job.pause.as_deref());
+        if present.is_some_and(|present| pause.is_satisfied_by(present)) {
             return self.job_answer(id, Made::Unchanged);
         }
-        self.turn(id, cx, |job| {
-            job.paused = true;
-            job.unplan();
-        })
+        self.decide_due(id, cx);
+        self.turn(id, cx.now, |job| job.pause(pause));
+        self.job_answer(id, Made::Changed)
     }
 
     pub(super) fn resume_job(&mut self, namespace: &Namespace, name: &Name, cx: &mut Context<'_>) -> Reply {
         let id = self.known_job(namespace, name)?;
-        if self.jobs.get(&id).is_some_and(|live| !live.job.paused) {
+        self.end_pause(id, cx.now);
+        if self.jobs.get(&id).is_some_and(|live| !live.job.is_paused()) {
             return self.job_answer(id, Made::Unchanged);
         }
-        let (has_fires, now) = (self.has_fires(id), cx.now);
-        self.turn(id, cx, |job| {
-            job.paused = false;
-            job.plan_from(has_fires, now);
-        })
+        self.decide_due(id, cx);
+        self.resume_at(id, cx.now);
+        self.job_answer(id, Made::Changed)
+    }
+
+    /// Resumes a job if its pause has ended, as of that moment: later due times were not paused.
+    pub(crate) fn end_pause(&mut self, id: JobId, now: Timestamp) {
+        let until = self.jobs.get(&id).and_then(|live| live.job.pause.as_ref()?.until);
+        if let Some(until) = until.filter(|until| *until <= now) {
+            self.skip_paused(id, until);
+            self.resume_at(id, until);
+        }
+    }
+
+    fn resume_at(&mut self, id: JobId, at: Timestamp) {
+        let has_fires = self.has_fires(id);
+        self.turn(id, at, |job| job.resume(has_fires, at));
+    }
+
+    /// Counts the failed runs in a row, and pauses the job after too many of them.
+    pub(crate) fn count_failure(&mut self, ended: &Run, cx: &mut Context<'_>) {
+        let Some(id) = ended.job().filter(|_| ended.parent().is_none()) else { return };
+        let live = self.jobs.get(&id);
+        let Some(failures) = live.and_then(|live| live.job.failures_with(ended)) else { return };
+        self.edit_job(id, |job| job.failures = failures);
+        let pause = self.jobs.get(&id).and_then(|live| live.job.pause_after(ended, cx.now));
+        if let Some(pause) = pause {
+            self.decide_due(id, cx);
+            self.turn(id, cx.now, |job| job.pause(pause));
+        }
     }
 
     /// Pauses or resumes a job: a revision with the same definition.
-    fn turn(&mut self, id: JobId, cx: &mut Context<'_>, turn: impl FnOnce(&mut Job)) -> Reply {
-        self.decide_due(id, cx);
+    fn turn(&mut self, id: JobId, at: Timestamp, turn: impl FnOnce(&mut Job)) {
         self.edit_job(id, |job| {
             job.revision += 1;
-            job.updated_at = cx.now;
+            job.updated_at = at;
             turn(job);
         });
         if let Some(job) = self.jobs.get(&id).map(|live| Arc::clone(&live.job)) {
             self.revise(&job, job.state());
         }
-        self.job_answer(id, Made::Changed)
     }
 
     /// Records the due times that fell into a pause, under the revision of that time.
     fn skip_paused(&mut self, id: JobId, now: Timestamp) {
-        let Some(live) = self.jobs.get(&id).filter(|live| live.job.paused) else { return };
+        let Some(live) = self.jobs.get(&id).filter(|live| live.job.is_paused()) else { return };
         let mut job = (*live.job).clone();
         job.plan_after(job.cursor.fired_through.max(job.updated_at));
         if let (Some(first), Some(last)) = (job.cursor.next_due, job.previous_due(now))

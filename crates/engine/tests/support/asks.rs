@@ -26,7 +26,12 @@ pub(crate) fn put(job: &str, definition: Definition) -> Command {
 }
 
 pub(crate) fn pause(job: &str) -> Command {
-    Command::PauseJob { namespace: Namespace::default(), name: name(job) }
+    pause_for(job, "", None)
+}
+
+pub(crate) fn pause_for(job: &str, reason: &str, until: Option<Timestamp>) -> Command {
+    let (namespace, by) = (Namespace::default(), (!reason.is_empty()).then(|| "ops".into()));
+    Command::PauseJob { namespace, name: name(job), reason: reason.into(), by, until }
 }
 
 pub(crate) fn resume(job: &str) -> Command {

@@ -29,7 +29,8 @@ fn put(expect: Expect, description: &str) -> Command {
 }
 
 fn pause() -> Command {
-    Command::PauseJob { namespace: Namespace::default(), name: name() }
+    let (namespace, reason) = (Namespace::default(), Box::default());
+    Command::PauseJob { namespace, name: name(), reason, by: None, until: None }
 }
 
 /// Sends a command through a node that forwards it. Returns the answer, the nodes that were asked, and the number of runs.
@@ -99,7 +100,7 @@ async fn a_refusal_after_a_lost_answer_is_unknown() {
     // A command that has the same effect when repeated gets its answer.
     peers.fates.lock().unwrap().push_back(Fate::AnswerLost);
     let answer = node.handle().command(pause()).await;
-    assert!(matches!(&answer, Ok(Answer::Job { job, .. }) if job.paused), "{answer:?}");
+    assert!(matches!(&answer, Ok(Answer::Job { job, .. }) if job.is_paused()), "{answer:?}");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ mod apply;
 mod diff;
 mod files;
 pub(super) mod graph;
+mod pause;
 mod plan;
 mod revisions;
 
@@ -87,8 +88,11 @@ The exit code is 1 if the overlap policy of the job skips the run.")]
         start: StartArgs,
     },
     /// Pause a job: it does not fire until it is resumed
-    #[command(after_help = "Example:\n  punctual job pause hello")]
-    Pause { name: Name },
+    #[command(after_help = "\
+Examples:
+  punctual job pause hello
+  punctual job pause hello --reason 'the bank is closed' --until 2026-12-27T06:00:00Z")]
+    Pause(pause::Pause),
     /// Resume a paused job
     #[command(after_help = "Example:\n  punctual job resume hello")]
     Resume { name: Name },
@@ -216,10 +220,7 @@ impl Verb {
                 let made = client.run_job(namespace, &name, &start.into_wire()).await?;
                 run::follow(session, made, wait).await
             }
-            Verb::Pause { name } => {
-                let job = client.pause_job(namespace, &name).await?;
-                output.show(&job, |_| format!("paused {namespace}/{name}"))
-            }
+            Verb::Pause(pause) => pause.run(session).await,
             Verb::Resume { name } => {
                 let job = client.resume_job(namespace, &name).await?;
                 output.show(&job, |_| format!("resumed {namespace}/{name}, due next: {}", next_due(&job)))
@@ -280,7 +281,7 @@ async fn list(session: &Session, limit: usize) -> Result<(), Failure> {
             let due = job.next_due_at.map_or("-".to_owned(), |due| output.time(due.0, now));
             table.add_row([
                 Cell::new(job.file.name.as_ref().map(ToString::to_string).unwrap_or_default()),
-                output.word(state(job), tone(job)),
+                output.word(&pause::state(job), tone(job)),
                 Cell::new(job.revision),
                 Cell::new(due),
                 Cell::new(one_line(&schedules(job.file.schedule.as_ref()), 40)),
@@ -329,7 +330,8 @@ async fn show(session: &Session, name: &Name, file: bool) -> Result<(), Failure>
             ("job", Some(format!("{}/{name}", session.namespace))),
             ("id", Some(job.id.to_string())),
             ("description", job.file.description.clone()),
-            ("state", Some(state(&job).to_owned())),
+            ("state", Some(job.state.as_str().to_owned())),
+            ("paused", pause::told(&job)),
             ("revision", Some(job.revision.to_string())),
             ("schedule", Some(schedules(job.file.schedule.as_ref()))),
             (
@@ -392,14 +394,6 @@ async fn log(session: &Session, name: &Name, limit: usize) -> Result<(), Failure
     })?;
     say_if_more(more);
     Ok(())
-}
-
-fn state(job: &Job) -> &'static str {
-    match job.state {
-        JobState::Active => "active",
-        JobState::Paused => "paused",
-        JobState::Finished => "finished",
-    }
 }
 
 fn tone(job: &Job) -> Tone {

@@ -13,8 +13,8 @@ use punctual_core::schedule::{EXPRESSION_MAX, ZONE_MAX};
 use punctual_wire::rest::{
     AddToken, Again, Calendar, Checked, Code, Day, DeadLetter, Decide, Decisions, Descriptor, Diff,
     Explained, Fire, Fires, Job, JobStatistics, LogRecord, MADE_HEADER, NamespaceCounts, NewToken, Node,
-    Overview, PutDescriptor, Revision, RevisionFile, Run, SendEvent, SentEvent, Skip, Start, Token, Whoami,
-    Why, Worker,
+    Overview, PauseJob, PutDescriptor, Revision, RevisionFile, Run, SendEvent, SentEvent, Skip, Start, Token,
+    Whoami, Why, Worker,
 };
 use punctual_wire::schema;
 use punctual_wire::text::{Instant, Span};
@@ -89,6 +89,7 @@ fn jobs() -> Vec<Operation> {
             "pause_job",
             "Pause a job: it does not fire until it is resumed",
         )
+        .may_take::<PauseJob>()
         .answers::<Job>(200, "The job, paused")
         .with(&[ETAG])
         .refuses(&[Code::NoSuchJob]),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
+use punctual_core::job::Pause;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::{Reason, State, Status};
 use punctual_core::schedule::format_duration;
@@ -26,17 +27,17 @@ const OFFSET_MAX: Duration = Duration::from_secs(1);
 pub(crate) async fn list(
     endpoints: &Endpoints,
     namespace: Option<&Namespace>,
-    paused: &[(Namespace, Name, Timestamp)],
+    paused: &[(Namespace, Name, Pause)],
     nodes: &[Node],
 ) -> Result<Vec<Attention>, Failed> {
     let mut all = of_nodes(endpoints, nodes);
     all.extend(unfit_runs(endpoints, namespace).await?);
     all.extend(dead_letters(endpoints, namespace).await?);
     all.extend(approvals(endpoints, namespace).await?);
-    all.extend(paused.iter().map(|(namespace, job, since)| Attention {
+    all.extend(paused.iter().map(|(namespace, job, pause)| Attention {
         namespace: Some(namespace.clone()),
-        since: Some(Text(*since)),
-        ..entry(AttentionKind::JobPaused, Some(job.to_string()), format!("job `{job}` is paused"))
+        since: Some(Text(pause.since)),
+        ..entry(AttentionKind::JobPaused, Some(job.to_string()), format!("job `{job}` is {}", pause.told()))
     }));
     all.sort_by_key(|entry| (entry.kind, std::cmp::Reverse(entry.count)));
     all.truncate(MAX);

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use punctual_core::Timestamp;
@@ -12,7 +13,7 @@ use punctual_core::job;
 use punctual_core::limits::PAGE_MAX;
 use punctual_wire::job_file::JobFile;
 use punctual_wire::rest::{
-    self, Checked, Code, Fire, Graph, Job, Page, Problem, SendEvent, SentEvent, Start,
+    self, Checked, Code, Fire, Graph, Job, Page, PauseJob, Problem, SendEvent, SentEvent, Start,
 };
 use punctual_wire::{Text, job_file};
 use serde::Deserialize;
@@ -175,8 +176,15 @@ pub(crate) async fn send_event(
     }
 }
 
-pub(crate) async fn pause(State(endpoints): State<Endpoints>, at: Named) -> Result<Response, Failed> {
-    let command = Command::PauseJob { namespace: at.namespace, name: at.name };
+pub(crate) async fn pause(
+    State(endpoints): State<Endpoints>,
+    at: Named,
+    parts: Parts,
+    MaybeJson(body): MaybeJson<PauseJob>,
+) -> Result<Response, Failed> {
+    let by = endpoints.name_of_caller(&parts).await?;
+    let (reason, until) = (body.reason.into(), body.until.map(|until| until.0));
+    let command = Command::PauseJob { namespace: at.namespace, name: at.name, reason, by, until };
     Ok(tagged(&endpoints.ask_job(command).await?.0))
 }
 

@@ -10,7 +10,7 @@ use axum::Json;
 use axum::extract::State;
 use parking_lot::Mutex;
 use punctual_core::Timestamp;
-use punctual_core::job::Job;
+use punctual_core::job::{Job, Pause};
 use punctual_core::limits::PAGE_MAX;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::Status;
@@ -143,7 +143,7 @@ async fn live_counts(endpoints: &Endpoints, namespace: Option<Namespace>) -> Res
 pub(crate) struct JobSummary {
     counts: JobCounts,
     /// Paused jobs, as far as the answer has room for them.
-    paused: Vec<(Namespace, Name, Timestamp)>,
+    paused: Vec<(Namespace, Name, Pause)>,
     next: Vec<NextFire>,
 }
 
@@ -185,8 +185,8 @@ async fn summarised(endpoints: &Endpoints, namespace: Option<&Namespace>) -> Res
             JobState::Finished => summary.counts.finished += 1,
             JobState::Paused => {
                 summary.counts.paused += 1;
-                if summary.paused.len() < attention::MAX {
-                    summary.paused.push((job.namespace.clone(), job.name.clone(), job.updated_at));
+                if let Some(pause) = job.pause.as_deref().filter(|_| summary.paused.len() < attention::MAX) {
+                    summary.paused.push((job.namespace.clone(), job.name.clone(), pause.clone()));
                 }
             }
         }

@@ -28,7 +28,7 @@ pub(crate) struct Jobs {
 
 impl Jobs {
     pub(super) fn is_paused(&self, name: &Name) -> bool {
-        self.rows.values().any(|job| job.name == *name && job.paused)
+        self.rows.values().any(|job| job.name == *name && job.is_paused())
     }
 
     pub(super) fn landed(&mut self, batch: &Batch, runs: &Runs, seen: &mut Seen) -> Verdict {

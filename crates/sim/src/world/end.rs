@@ -66,7 +66,8 @@ impl World {
         }
         for index in 0..self.weather.names {
             let name = workload::name(index);
-            self.ask(Command::PauseJob { namespace: Namespace::default(), name });
+            let (namespace, reason) = (Namespace::default(), Box::default());
+            self.ask(Command::PauseJob { namespace, name, reason, by: None, until: None });
         }
     }
 

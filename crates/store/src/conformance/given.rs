@@ -107,7 +107,8 @@ impl Leader {
             name: self::name(name),
             revision: 1,
             definition: Arc::new(Definition { schedules: vec![schedule], ..definition }),
-            paused: false,
+            pause: None,
+            failures: 0,
             created_at: at(-1000),
             updated_at: at(-500),
             cursor: Cursor {

@@ -81,6 +81,7 @@ macro_rules! conformance {
                     two_jobs_cannot_bear_one_name
                     a_deleted_job_frees_its_name
                     an_edit_replaces_the_definition
+                    a_pause_keeps_its_reason_and_its_end
                     a_fire_moves_the_cursor
                     a_large_run_reads_back_whole
                     a_listing_carries_the_end_of_a_long_result

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::change::{DeletedJob, Row, RowKey, Want};
-use punctual_core::job::{Cursor, Definition, Job};
+use punctual_core::job::{Cursor, Definition, Job, Pause};
 use punctual_core::limits::{LISTED_OUTPUT_BYTES_MAX, OUTPUT_BYTES_MAX, PARAMS_BYTES_MAX};
 use punctual_core::run::Run;
 use punctual_core::search::Search;
@@ -191,10 +191,25 @@ pub async fn an_edit_replaces_the_definition(store: &dyn Store) -> Result<()> {
     leader.insert(store, [job_row(&job)]).await?;
     let definition =
         Definition { priority: 9, description: "faster".to_owned(), ..(*job.definition).clone() };
-    let edited =
-        Job { revision: 2, definition: Arc::new(definition), paused: true, updated_at: at(7), ..job };
+    let edited = Job { revision: 2, definition: Arc::new(definition), updated_at: at(7), ..job };
     leader.update(store, [job_row(&edited)]).await?;
     assert_eq!(store.job(&edited.namespace, &edited.name).await?.as_deref(), Some(&edited));
+    Ok(())
+}
+
+/// A pause is stored with its reason and its end, and so are the failed runs in a row.
+pub async fn a_pause_keeps_its_reason_and_its_end(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let job = leader.job("paused");
+    leader.insert(store, [job_row(&job)]).await?;
+    for (by, until) in [(Some("ops".into()), Some(at(9000))), (None, None)] {
+        let pause = Pause { reason: "too slow — ☕".into(), by, since: at(8), until };
+        let paused = Job { pause: Some(Box::new(pause)), failures: 5, ..job.clone() };
+        leader.update(store, [job_row(&paused)]).await?;
+        assert_eq!(store.job(&job.namespace, &job.name).await?.as_deref(), Some(&paused));
+    }
+    leader.update(store, [job_row(&job)]).await?;
+    assert_eq!(store.job(&job.namespace, &job.name).await?.as_deref(), Some(&job));
     Ok(())
 }
 

@@ -73,8 +73,8 @@ static JOBS: Table = Table {
     name: "jobs",
     key: 1,
     columns: columns![
-        id int8, revision int8, paused int2, updated_at int8, fired_through int8, next_due int8,
-        wake_at int8, fires text, zone_data text, keep_runs int8, keep_days int8, definition text,
+        id int8, revision int8, pause text, updated_at int8, fired_through int8, next_due int8,
+        wake_at int8, fires text, zone_data text, failures int8, keep_runs int8, keep_days int8, definition text,
         calendars text, shard int2, namespace text, name text, created_at int8
     ],
 };
@@ -225,11 +225,11 @@ pub(crate) static WRITES: [Write; 49] = [
     delete(&JOBS),
     Write {
         table: &JOBS,
-        action: Action::Update { set: &[2, 3, 4, 5, 6, 7, 8], and: &[(1, "="), (4, "<=")] },
+        action: Action::Update { set: &[2, 3, 4, 5, 6, 7, 8, 9], and: &[(1, "="), (4, "<=")] },
     },
     Write {
         table: &JOBS,
-        action: Action::Update { set: &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], and: &[(4, "<=")] },
+        action: Action::Update { set: &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13], and: &[(4, "<=")] },
     },
     insert(&JOBS),
     delete(&DELETED_JOBS),
@@ -393,13 +393,14 @@ fn fired_job<'b>(job: &'b Job, values: &mut Values<'b>) -> Result<WriteId> {
     values.extend([
         job.id.0.into(),
         job.revision.into(),
-        job.paused.into(),
+        job.pause.as_ref().map(codec::json).transpose()?.into(),
         job.updated_at.into(),
         cursor.fired_through.into(),
         cursor.next_due.into(),
         cursor.wake_at.into(),
         codec::json(&cursor.fires)?.into(),
         cursor.zone_data.as_deref().into(),
+        job.failures.into(),
     ]);
     Ok(FIRE_JOB)
 }

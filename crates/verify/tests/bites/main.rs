@@ -16,7 +16,7 @@ use punctual_core::Timestamp;
 use punctual_core::attempt::{End, Outcome};
 use punctual_core::change::{Revision, Skip, SkipReason};
 use punctual_core::ids::{Epoch, JobId, RunId, Token, WorkerId};
-use punctual_core::job::{Cursor, Definition, Job, Keep, Overlap};
+use punctual_core::job::{Cursor, Definition, Job, Keep, Overlap, Pause};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::progress::{Progress, Resume};
 use punctual_core::run::{
@@ -130,7 +130,8 @@ impl Story {
             name: "beat".parse().expect("a good name"),
             revision: 1,
             definition: Arc::new(definition),
-            paused: false,
+            pause: None,
+            failures: 0,
             created_at: created,
             updated_at: created,
             cursor: Cursor { fired_through: created, ..Cursor::default() },
@@ -207,14 +208,15 @@ impl Story {
     fn pause(&mut self, missed: u8) {
         let (first, last) = (self.next_due(), self.nth_due(missed));
         let at = self.between();
-        self.revise(at, |job| job.paused = true);
+        let pause = Pause { reason: Box::default(), by: None, since: at, until: None };
+        self.revise(at, |job| job.pause = Some(Box::new(pause)));
         if missed > 0 {
             self.skip(first, last, SkipReason::Paused, last);
             self.job.cursor.fired_through = last;
             self.job.plan_after(last);
         }
         let at = self.between();
-        self.revise(at, |job| job.paused = false);
+        self.revise(at, |job| job.pause = None);
         self.job.plan_after(at.max(self.job.cursor.fired_through));
     }
 
@@ -235,7 +237,7 @@ impl Story {
 
     fn skip_excluded(&mut self, through: Timestamp) {
         let after = self.job.cursor.fired_through.max(self.job.updated_at);
-        if !self.job.paused
+        if !self.job.is_paused()
             && let Some((from, to)) = self.job.excluded(after, through)
         {
             self.skip(from, to, SkipReason::Calendar, through);

@@ -227,6 +227,7 @@ fn what_people_write_is_understood() {
         ("unique: { key: order-17, for: 48h }", "/unique", r#"{"for":"2d","key":"order-17"}"#),
         ("unique: { key: order-17 }", "/unique/for", r#""1d""#),
         ("dead_letter: false", "/dead_letter", "false"),
+        ("pause_after: 5", "/pause_after", "5"),
         ("keep: { runs: 10 }", "/keep", r#"{"days":30,"runs":10}"#),
         // What the server says about a job may be sent back to it.
         ("id: '7'\nrevision: 3\nstate: active\nfired_through: x", "/priority", "5"),

@@ -22,6 +22,9 @@ pub struct Job {
     pub file: JobFile,
     pub revision: u32,
     pub state: JobState,
+    /// Only of a paused job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<Pause>,
     pub created_at: Instant,
     pub updated_at: Instant,
     /// The next due time. `null` means that the job is paused, finished, started by hand only, or waits for a run to end.
@@ -31,6 +34,55 @@ pub struct Job {
     /// The last runs, oldest first, in a listing with `last`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<Vec<LastRun>>,
+}
+
+/// Why a job is paused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Pause {
+    /// Empty if no reason was given.
+    pub reason: String,
+    /// The name of the token. Absent if the server asks for no token, or if the job was paused by its `pause_after`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    pub since: Instant,
+    /// When the job is resumed by itself. Absent if someone has to resume it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Instant>,
+}
+
+impl Pause {
+    /// In words: `by ops: the bank is closed, until 2026-12-01T08:00:00.000Z`.
+    pub fn told(&self) -> String {
+        let by = self.by.as_ref().map(|by| format!("by {by}"));
+        let reason = (!self.reason.is_empty()).then(|| self.reason.clone());
+        let why = [by, reason].into_iter().flatten().collect::<Vec<_>>().join(": ");
+        let until = self.until.map(|until| format!("until {until}"));
+        [Some(why).filter(|why| !why.is_empty()), until].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl From<&rule::Pause> for Pause {
+    fn from(pause: &rule::Pause) -> Pause {
+        Pause {
+            reason: pause.reason.to_string(),
+            by: pause.by.as_deref().map(str::to_owned),
+            since: Text(pause.since),
+            until: pause.until.map(Text),
+        }
+    }
+}
+
+/// Pauses a job.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, expecting = "a map like { reason: \"the bank is closed\" }")]
+pub struct PauseJob {
+    /// Why; it is recorded with the name of the token.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schema(max_length = 1024)]
+    pub reason: String,
+    /// When the job is resumed by itself, within a year.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -44,7 +96,7 @@ pub enum JobState {
 
 impl JobState {
     pub fn of(job: &rule::Job) -> JobState {
-        match (job.paused, job.is_finished()) {
+        match (job.is_paused(), job.is_finished()) {
             (true, _) => JobState::Paused,
             (false, true) => JobState::Finished,
             (false, false) => JobState::Active,
@@ -119,7 +171,7 @@ impl Fire {
     /// The next fires, assuming that each of them happens; with `from`, those from that instant on.
     pub fn of(job: &rule::Job, count: usize, from: Option<Timestamp>) -> Vec<Fire> {
         let mut job = job.clone();
-        if let Some(from) = from.filter(|_| !job.paused) {
+        if let Some(from) = from.filter(|_| !job.is_paused()) {
             job.plan_after(from.before(Duration::from_millis(1)));
         }
         let mut fires = Vec::new();
@@ -140,6 +192,7 @@ impl From<&rule::Job> for Job {
             file: JobFile::of(&job.namespace, &job.name, &job.definition),
             revision: job.revision,
             state: JobState::of(job),
+            pause: job.pause.as_deref().map(Into::into),
             created_at: Text(job.created_at),
             updated_at: Text(job.updated_at),
             next_due_at: job.cursor.next_due.map(Text),

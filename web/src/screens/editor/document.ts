@@ -98,6 +98,7 @@ const SERVER_FIELDS = [
   'id',
   'revision',
   'state',
+  'pause',
   'created_at',
   'updated_at',
   'next_due_at',

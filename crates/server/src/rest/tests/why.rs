@@ -1,7 +1,7 @@
 //! Why runs wait and jobs do not run, on a node without workers.
 
 use punctual_wire::rest::{Problem, Run, Why};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{JOBS, RUNS, Scene};
 
@@ -64,7 +64,11 @@ async fn a_job_says_why_it_does_not_run() {
     scene.put(&job, json!({ "task": { "noop": {} }, "schedule": { "every": "1h" } })).await;
     let said = why(&scene, &job).await;
     assert_eq!((said.code.as_str(), said.until.is_some()), ("scheduled", true));
-    scene.post(&format!("{job}/pause"), json!({})).await;
-    assert_eq!(why(&scene, &job).await.code, "paused");
+    scene.post(&format!("{job}/pause"), json!({ "reason": "too slow" })).await;
+    let said = why(&scene, &job).await;
+    assert_eq!(said.code, "paused");
+    assert!(said.message.contains("paused: too slow; it is due again when someone resumes it"), "{said:?}");
+    let refused = scene.post(&format!("{job}/pause"), json!({ "until": "2999-01-01T00:00:00Z" })).await;
+    assert_eq!(refused.read::<Value>(422)["field"], "until");
     assert_eq!(scene.get(&format!("{JOBS}/nobody/why")).await.status, 404);
 }

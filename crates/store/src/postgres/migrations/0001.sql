@@ -25,7 +25,8 @@ CREATE TABLE pruned (
 CREATE TABLE jobs (
     id            int8 PRIMARY KEY,
     shard         int2 NOT NULL,
-    paused        int2 NOT NULL,
+    pause         text,
+    failures      int8 NOT NULL,
     namespace     text COLLATE "C" NOT NULL,
     name          text COLLATE "C" NOT NULL,
     revision      int8 NOT NULL,

@@ -11,7 +11,7 @@ use punctual_core::command::{
 };
 use punctual_core::ids::{Epoch, JobId, RunId, Token, WorkerId};
 use punctual_core::job::{
-    Cursor, Definition, Invalid, Job, Keep, Limit, Misfire, MisfirePolicy, Overlap, Unique,
+    Cursor, Definition, Invalid, Job, Keep, Limit, Misfire, MisfirePolicy, Overlap, Pause, Unique,
 };
 use punctual_core::name::{Name, Namespace};
 use punctual_core::progress::Progress;
@@ -99,6 +99,7 @@ fn definition(task: Task) -> Arc<Definition> {
         limits: vec![Limit::of_running(2)],
         unique: Some(Unique { key: "{{ params.region }}".to_owned(), kept: Duration::from_secs(1) }),
         dead_letter: false,
+        pause_after: Some(5),
         keep: Keep { runs: 1, days: 2 },
         description: "line one\nline two \u{1F389}".to_owned(),
         ..Definition::of(task)
@@ -152,7 +153,13 @@ fn commands() -> Vec<Command> {
     let others = [
         Command::ReplanJob { namespace: namespace.clone(), name: name.clone(), calendar: Some(calendar()) },
         Command::DeleteJob { namespace: namespace.clone(), name: name.clone(), expect: Expect::Revision(1) },
-        Command::PauseJob { namespace: namespace.clone(), name: name.clone() },
+        Command::PauseJob {
+            namespace: namespace.clone(),
+            name: name.clone(),
+            reason: "the bank is closed".into(),
+            by: Some("ops".into()),
+            until: Some(NOW),
+        },
         Command::ResumeJob { namespace: namespace.clone(), name: name.clone() },
         Command::RunJob(RunJob {
             namespace: namespace.clone(),
@@ -301,7 +308,13 @@ fn answers() -> Vec<Answer> {
         name: name(),
         revision: 3,
         definition: definition(Task::Noop),
-        paused: true,
+        pause: Some(Box::new(Pause {
+            reason: "too slow".into(),
+            by: Some("ops".into()),
+            since: NOW,
+            until: Some(NOW),
+        })),
+        failures: 4,
         created_at: NOW,
         updated_at: NOW,
         cursor: Cursor {

@@ -218,6 +218,10 @@ const FIELDS: &[(&str, &[&str])] = &[
     ("keep", &["keep: { runs: 0 }", "keep: forever"]),
     ("keep.days", &["keep: { days: -1 }"]),
     ("dead_letter", &["dead_letter: maybe", "dead_letter: on"]),
+    (
+        "pause_after",
+        &["pause_after: 0", "pause_after: -1", "pause_after: 1001", "pause_after: never", "pause_after: 1.5"],
+    ),
     ("description", &["description: [a]", "description: 5"]),
     (
         "namespace",
