@@ -68,8 +68,8 @@ pub const LIVE_RUNS_MAX: usize = 1_000_000;
 pub const KEY_KEPT: Duration = Duration::from_secs(24 * 3600);
 /// The longest timeout, delay and interval of a job.
 pub const DURATION_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
-/// Child runs of one run: all are created in one commit, and their parent's row lists every one.
-pub const CHILDREN_MAX: u32 = 1000;
+/// Parts of one split run: each is a child run and has a row among the steps, like an item of a `map`.
+pub const CHILDREN_MAX: u32 = MAP_ITEMS_MAX;
 /// The task of a split run without a job, as JSON: every child run carries a copy of it.
 pub const SPLIT_TASK_BYTES_MAX: usize = 32 * 1024;
 /// Steps of a workflow, those of its sub-workflows included.

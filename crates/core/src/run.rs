@@ -10,15 +10,15 @@
 //!   │   └─ cancel ─▶ cancelled, skip ─▶ skipped │
 //!   └────────────── failed or lost, attempts left
 //!
-//!          split                  joined: all children have ended
-//!  ready ─────────▶ running ──────────────────▶ succeeded, failed, cancelled
+//!          split                  all child runs have ended
+//!  ready ─────────▶ running ──────────────────▶ succeeded, failed, cancelled, timed_out
 //!    └─ its only worker is gone ─▶ failed
 //! ```
 //!
 //! A cancelled run that has left work at a service stays waiting or ready. It ends with its next attempt, which cancels the
 //! work.
 //!
-//! The second diagram is of a split run ([`split`]) and of a workflow ([`steps`]): their children have the attempts. The
+//! The second diagram is of a split run and of a workflow ([`steps`]): their child runs have the attempts. The
 //! last arrow is of a child that is pinned to one worker. All arrows are in [`Run::apply`].
 
 mod apply;
@@ -52,7 +52,7 @@ pub use assignee::Assignee;
 pub use entry::{Entry, What};
 pub use link::{Caller, Link};
 pub use reason::{Lack, Reason};
-pub use split::{Child, Part, SplitRole};
+pub use split::{Part, PartOf};
 pub use state::{Cause, State, Status, Wait};
 pub use steps::{StepOf, StepsEnd};
 
@@ -101,8 +101,8 @@ pub struct Run {
     pub entries: Vec<Entry>,
     /// What is kept of the attempts before the newest, oldest first.
     pub earlier: Vec<Earlier>,
-    /// `None` means that it is neither split nor a part of a split run.
-    pub split_role: Option<Box<SplitRole>>,
+    /// `None` means that it is no part of a split run.
+    pub part_of: Option<Box<PartOf>>,
     /// The step of a workflow that it executes, or is a part of. `None` means none.
     pub step: Option<Box<StepOf>>,
     /// What people did to it: the index of the entry, and who, when and why. At most [`BY_HAND_MAX`].
@@ -245,7 +245,7 @@ impl Run {
                 token: Token::default(),
             }],
             earlier: Vec::new(),
-            split_role: None,
+            part_of: None,
             step: None,
             by_hand: Vec::new(),
             link: None,

@@ -156,7 +156,7 @@ mod tests {
     use crate::Timestamp;
     use crate::job::Labels;
     use crate::params::Params;
-    use crate::run::{Origin, Part, SplitRole, State, Trigger};
+    use crate::run::{Origin, Part, PartOf, State, Trigger};
     use crate::task::Task;
 
     fn definition() -> Definition {
@@ -200,8 +200,8 @@ mod tests {
 
     #[test]
     fn a_child_run_is_found_by_its_error_only() {
-        let role = SplitRole::Child { parent: RunId(1), part: Part { index: 0, total: 2 }, worker: None };
-        let child = Run { split_role: Some(Box::new(role)), error: "broke".into(), ..run() };
+        let role = PartOf { parent: RunId(1), part: Part { index: 0, total: 2 }, worker: None };
+        let child = Run { part_of: Some(Box::new(role)), error: "broke".into(), ..run() };
         check(&terms_of_birth(&child, &definition()), &[]);
         check(&terms_of_end(&child, &definition()), &["broke"]);
     }

@@ -195,7 +195,7 @@ mod tests {
     use crate::ids::{Epoch, JobId, RunId, WorkerId};
     use crate::job::Definition;
     use crate::run::Origin;
-    use crate::run::{Child, Event, Part, SplitRole};
+    use crate::run::{Event, Part, PartOf};
     use crate::task::Task;
 
     const NOON: Timestamp = Timestamp::from_millis(1_800_014_400_000);
@@ -262,11 +262,8 @@ mod tests {
             [(false, Period::Minute, NOON), (false, Period::Hour, NOON), (true, Period::Hour, NOON)];
         assert_eq!(of(&run), expected);
         let part = Part { index: 0, total: 2 };
-        let role = SplitRole::Child { parent: RunId(1), part, worker: None };
-        assert_eq!(of(&Run { split_role: Some(Box::new(role)), ..run.clone() }), []);
-        let children = vec![Child { run: RunId(9), worker: None, ended: None }];
-        let parent = Run { split_role: Some(Box::new(SplitRole::Parent(children))), ..run };
-        assert_eq!(of(&parent).len(), 3);
+        let role = PartOf { parent: RunId(1), part, worker: None };
+        assert_eq!(of(&Run { part_of: Some(Box::new(role)), ..run.clone() }), []);
     }
 
     #[test]

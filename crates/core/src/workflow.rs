@@ -17,6 +17,7 @@ mod retry;
 mod upstream;
 mod values;
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize};
@@ -148,6 +149,18 @@ fn tight<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<
 }
 
 impl Workflow {
+    /// The workflow by which a split run is executed: one step, whose items are the parts. Its list and its runs do not come
+    /// from the definition of the step, but from the split run.
+    pub fn of_parts() -> &'static Workflow {
+        static OF_PARTS: LazyLock<Workflow> = LazyLock::new(|| {
+            let name = "parts".parse().expect("this is a name");
+            let map = Some(Box::new(Map { over: "[]".to_owned(), parallel: None }));
+            let step = Step { map, ..Step::of(name, Work::Task(Task::Noop)) };
+            Workflow { steps: vec![step], finally: Vec::new(), output: None }
+        });
+        &OF_PARTS
+    }
+
     /// The steps in the order of [`Graph::nodes`]: those of `finally` last.
     pub fn all(&self) -> impl Iterator<Item = &Step> {
         self.steps.iter().chain(&self.finally)

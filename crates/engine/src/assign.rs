@@ -107,7 +107,7 @@ impl Shard {
 
     pub(crate) fn assign(&mut self, given: Match, cx: &mut Context<'_>) {
         let Match { run, worker, passed_over } = given;
-        if self.runs.get(&run).is_some_and(LiveRun::is_to_split) {
+        if self.runs.get(&run).is_some_and(|live| live.workflow().is_some()) {
             return self.split_soon(run, cx);
         }
         if passed_over {
@@ -212,7 +212,7 @@ impl Shard {
                 None => self.place_cancelled(run, cx),
             }
         }
-        self.stop_children(run, cause, cx);
+        self.stop_steps(run, cause, cx);
     }
 
     /// Places a cancelled run that needs one more attempt to cancel its work: it does not wait for the delay of its retry,

@@ -1,14 +1,14 @@
-//! Splits a run into child runs, and joins their results into one.
+//! Splits a run into parts: chooses how many there are and, in a broadcast, the worker of each.
 //!
-//! A run of a job with `route.shards` or `broadcast` has no attempt of its own. Its children are made in the same
-//! change that makes the run `running`, so a crash leaves all of them or none. Each child has its own attempts and
-//! retries; the parent's row records how each child ended, in the batch of that end. The parent ends with its last
-//! child.
+//! A run of a job with `route.shards` or `broadcast` has no attempt of its own. It begins with the row of a step whose
+//! items are its parts; the list of workers is part of that row, so a crash does not change it. [`crate::workflow`] does the
+//! rest as for a step with `map`: it starts a child run for each part, page by page, records their ends and ends the whole
+//! with the last of them.
 //!
 //! The surprise: the workers of a broadcast are chosen here and not when the run is created, because a run may wait
 //! long before it may start. While no worker fits, it waits like any other ready run.
 //!
-//! overlap ──ready──▶ family ──children──▶ assign … settle ──last child ended──▶ family
+//! overlap ──ready──▶ family ──parts──▶ workflow ──child runs──▶ assign
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,51 +16,55 @@ use std::time::Duration;
 use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Strategy};
 use punctual_core::limits::CHILDREN_MAX;
-use punctual_core::run::{Cause, Child, Event, Origin, Part, Reason, Run, SplitRole, State, Trigger, Wait};
+use punctual_core::run::{Event, Origin, Part, PartOf, Reason, State, StepsEnd, split};
 use punctual_core::task::Params;
+use punctual_core::workflow::{StepKey, StepRecord};
 
 use crate::Shard;
 use crate::deadline::Deadline;
 use crate::event::Context;
-use crate::memory::LiveRun;
+use crate::memory::{LiveRun, Stored};
 
 /// How long a broadcast that found no worker waits for more after the first one joins: after a node starts, its workers
 /// join within moments of each other.
 const GATHER: Duration = Duration::from_secs(1);
 
-/// With this many changed runs in the next batch, a split waits for the batch after it: so one batch holds at most
-/// about two families of the largest size.
-pub(crate) const CHANGED_MAX: usize = CHILDREN_MAX as usize;
+/// With this many changed runs in the next batch, child runs wait for the batch after it: a fan-out must not delay the
+/// commits of other jobs.
+pub(crate) const CHANGED_MAX: usize = 1000;
 pub(crate) const NEXT_BATCH: Duration = Duration::from_millis(1);
 
 impl Shard {
-    /// Splits a ready run. A run that cannot be split yet stays ready.
+    /// Starts a ready run that has child runs. A run that cannot be split yet stays ready.
     pub(crate) fn split(&mut self, run: RunId, cx: &mut Context<'_>) {
-        let Some(live) = self.runs.get(&run) else { return };
+        let is_batch_full = self.is_batch_full();
+        let Some(live) = self.runs.get_mut(&run).filter(|live| live.workflow().is_some()) else { return };
         let State::Ready { since } = live.run.state else { return };
-        if live.definition.workflow().is_some() {
-            return self.begin_steps(run, cx);
-        }
-        if !live.is_to_split() {
-            return;
-        }
-        if self.dirty.runs.len() >= CHANGED_MAX {
+        if is_batch_full {
             return self.split_after(run, NEXT_BATCH, cx);
         }
-        let Some(meant_for) = meant_for(live, cx) else {
+        if !live.is_split() {
+            let reused = std::mem::take(&mut live.reused);
+            self.begin_steps(run, reused, cx);
+            return;
+        }
+        let Some((total, workers)) = parts(live, cx) else {
             self.transition(run, Event::Skipped(Reason::TooManyWorkers), cx);
             return;
         };
-        if meant_for.is_empty() {
+        if total == 0 {
             // It may have been taken out of the queue of waiting runs to be split.
             return self.enqueue(run, since, cx);
         }
-        self.make_children(run, meant_for, cx);
+        let whole = Arc::new(StepRecord::of_parts(run, total, workers, cx.now));
+        if self.begin_steps(run, vec![Arc::clone(&whole)], cx) {
+            self.dirty.steps.insert(whole.key, (whole, Stored::No));
+        }
     }
 
     /// A worker that fits the run has joined or become free: splits the run soon.
     pub(crate) fn split_soon(&mut self, run: RunId, cx: &Context<'_>) {
-        let Some(live) = self.runs.get(&run).filter(|live| live.is_to_split()) else { return };
+        let Some(live) = self.runs.get(&run).filter(|live| live.workflow().is_some()) else { return };
         let is_broadcast = live.definition.route.strategy == Strategy::Broadcast;
         self.split_after(run, if is_broadcast { GATHER } else { NEXT_BATCH }, cx);
     }
@@ -69,57 +73,20 @@ impl Shard {
         self.deadlines.insert(cx.elapsed + span, Deadline::Split(run));
     }
 
-    fn make_children(&mut self, parent: RunId, meant_for: Vec<Option<Arc<str>>>, cx: &mut Context<'_>) {
-        let Some(live) = self.runs.get(&parent) else { return };
-        let (whole, definition) = (Arc::clone(&live.run), Arc::clone(&live.definition));
-        let (origin, definition) = passed_on(&whole.origin, definition);
-        let total = u32::try_from(meant_for.len()).unwrap_or(u32::MAX);
-        let children: Vec<Child> = meant_for
-            .into_iter()
-            .map(|worker| Child { run: RunId(self.ids.next(cx.now)), worker, ended: None })
-            .collect();
-        if !self.transition(parent, Event::Split(children.clone()), cx) {
-            return;
-        }
-        for (Child { run, worker, .. }, index) in children.into_iter().zip(0..) {
-            let (namespace, origin) = (whole.namespace.clone(), origin.clone());
-            let mut child = Run::new(run, namespace, origin, Trigger::Parent, whole.due, cx.now);
-            child.sign(cx.pool.node());
-            child.priority = whole.priority;
-            child.state = State::Waiting { wait: Wait::Overlap };
-            child.split_role =
-                Some(Box::new(SplitRole::Child { parent, part: Part { index, total }, worker }));
-            // The definition of a part is that of the step.
-            child.step.clone_from(&whole.step);
-            let definition = Arc::clone(&definition);
-            self.remember_run(LiveRun::new(Arc::new(child), definition, false), cx);
-            self.set_limit_keys(run);
-            self.place(run, cx);
-        }
+    /// Which part of a split run an item is. `None` means that the run is a workflow.
+    pub(crate) fn part_of(&self, key: StepKey) -> Option<PartOf> {
+        let whole = self.flows.get(&key.run)?.whole_of_parts()?;
+        let index = key.item?;
+        let worker = whole.workers.get(usize::try_from(index).ok()?).cloned();
+        Some(PartOf { parent: key.run, part: Part { index, total: whole.items?.total }, worker })
     }
 
-    /// Records the result of a child in its parent, which ends with its last child.
-    pub(crate) fn child_ended(&mut self, parent: RunId, child: &Run, cx: &mut Context<'_>) {
-        let Some(live) = self.runs.get_mut(&parent) else { return };
-        Arc::make_mut(&mut live.run).child_ended(child);
-        let is_last = !live.run.has_children_under_way();
-        self.dirty.runs.insert(parent);
-        if is_last {
-            self.transition(parent, Event::Joined, cx);
-        }
-    }
-
-    /// Stops the children of a run; the parent ends when they have ended.
-    pub(crate) fn stop_children(&mut self, parent: RunId, cause: Cause, cx: &mut Context<'_>) {
-        if self.flows.contains_key(&parent) {
-            return self.stop_steps(parent, cause, cx);
-        }
-        let Some(live) = self.runs.get(&parent) else { return };
-        let under_way = live.run.children().iter().filter(|child| child.ended.is_none());
-        let children: Vec<RunId> = under_way.map(|child| child.run).collect();
-        for child in children {
-            self.stop(child, cause, cx);
-        }
+    /// The end of a split run, and its output. `None` means that the run is a workflow.
+    pub(crate) fn joined(&self, run: RunId) -> Option<(StepsEnd, Box<str>)> {
+        let flow = self.flows.get(&run)?;
+        let total = flow.whole_of_parts()?.items?.total;
+        let is_stopping = self.runs.get(&run)?.run.cancelling().is_some();
+        Some(split::joined(&flow.parts(), total, is_stopping))
     }
 
     /// The parameters of a run; a child without its own has those of its parent, which is in memory as long as the
@@ -158,26 +125,25 @@ impl Shard {
     }
 }
 
-/// One entry per child: the worker that it is pinned to, or `None` if any worker may take it. The outer `None` means
-/// that there would be too many children.
-fn meant_for(live: &LiveRun, cx: &Context<'_>) -> Option<Vec<Option<Arc<str>>>> {
-    let most = usize::try_from(CHILDREN_MAX).unwrap_or(usize::MAX);
-    let list: Vec<Option<Arc<str>>> = match live.definition.route.shards {
-        Some(shards) => vec![None; usize::try_from(shards).unwrap_or(most)],
-        None => cx.pool.names_fitting(&live.class()).into_iter().map(Some).collect(),
-    };
-    (list.len() <= most).then_some(list)
+/// How many parts the run has and, in a broadcast, the worker of each. The outer `None` means that there would be too
+/// many.
+fn parts(live: &LiveRun, cx: &Context<'_>) -> Option<(u32, Box<[Arc<str>]>)> {
+    if let Some(shards) = live.definition.route.shards {
+        return Some((shards, Box::default()));
+    }
+    let workers: Box<[Arc<str>]> = cx.pool.names_fitting(&live.class()).into();
+    let total = u32::try_from(workers.len()).ok().filter(|total| *total <= CHILDREN_MAX)?;
+    Some((total, workers))
 }
 
-/// The origin and definition of a child. Without a job, the child carries a copy of the definition without the parts
-/// that only the parent needs.
-fn passed_on(origin: &Origin, definition: Arc<Definition>) -> (Origin, Arc<Definition>) {
-    match origin {
-        Origin::Job { .. } => (origin.clone(), definition),
+/// The definition of the parts of a split run. Without a job, each part carries a copy of it, without what only the
+/// whole needs.
+pub(crate) fn definition_of_parts(whole: &LiveRun) -> Arc<Definition> {
+    match &whole.run.origin {
+        Origin::Job { .. } => Arc::clone(&whole.definition),
         Origin::AdHoc(_) => {
             let (params, description) = (Params::default(), String::new());
-            let own = Arc::new(Definition { params, description, ..(*definition).clone() });
-            (Origin::AdHoc(Arc::clone(&own)), own)
+            Arc::new(Definition { params, description, ..(*whole.definition).clone() })
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! The files follow the life of a run: [`intake`] takes commands; [`plan`] holds the timers of jobs and runs that
 //! [`page`] reads ahead, and [`wheel`] the deadlines; [`fire`] makes runs of due jobs; [`overlap`] decides whether a run
-//! may start; [`family`] splits a run into child runs; [`workflow`] executes the steps of a workflow; [`assign`] gives runs to workers and [`deliver`] into queues;
+//! may start; [`family`] splits a run into parts; [`workflow`] executes the steps of a workflow and the parts of a split run; [`assign`] gives runs
+//! to workers and [`deliver`] into queues;
 //! [`report`] takes the reports of workers; [`state`] moves runs between states; [`settle`] ends runs; `statistics` counts them. [`shard`] holds
 //! all of it, [`memory`] the rows in memory, [`wants`] names the rows to read, [`seal`] turns the changes into one
 //! batch. [`queue`] is the life of messages; [`pool`] is shared by all shards of a node.

@@ -17,7 +17,7 @@ use punctual_core::run::{Assignee, Run, State, Wait};
 use punctual_core::task::Task;
 use punctual_core::time::Elapsed;
 use punctual_core::topic::Topic;
-use punctual_core::workflow::StepRecord;
+use punctual_core::workflow::{StepRecord, Workflow};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::limits::Counters;
@@ -146,10 +146,17 @@ impl LiveRun {
         }
     }
 
-    /// Whether it must be split into children and has none yet, or is a workflow that must begin.
-    pub(crate) fn is_to_split(&self) -> bool {
-        (self.definition.route.splits() && self.run.split_role.is_none())
-            || self.definition.workflow().is_some()
+    /// The workflow that it executes. `None` means that it has no child runs, but attempts.
+    pub(crate) fn workflow(&self) -> Option<&Workflow> {
+        match self.is_split() {
+            true => Some(Workflow::of_parts()),
+            false => self.definition.workflow(),
+        }
+    }
+
+    /// Whether its child runs are parts of it. A part has the same definition.
+    pub(crate) fn is_split(&self) -> bool {
+        self.definition.route.splits() && self.run.part_of.is_none()
     }
 }
 

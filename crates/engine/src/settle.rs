@@ -44,10 +44,7 @@ impl Shard {
         }
         self.tell_caller(&ended, cx);
         self.tell_followers(&ended, cx);
-        match ended.split_parent() {
-            Some(parent) => self.child_ended(parent, &ended, cx),
-            None => self.step_run_ended(&ended, cx),
-        }
+        self.step_run_ended(&ended, cx);
         self.count_failure(&ended, cx);
     }
 

@@ -1,4 +1,5 @@
-//! Executes workflows: decides which steps start, and ends the workflow with its last step.
+//! Executes workflows: decides which steps start, and ends the workflow with its last step. A split run is executed like a
+//! workflow whose only step has the parts as items ([`crate::family`]).
 //!
 //! A workflow needs no slot: its run is `running` while its steps have runs of their own, in the same shard. The end of a
 //! step, what it decides and the runs that it lets start are one batch. Every decision is a row
@@ -31,26 +32,25 @@ use punctual_core::workflow::{Decision, End, Output, State, StepKey, StepReason,
 
 use crate::Shard;
 use crate::event::Context;
-use crate::family::NEXT_BATCH;
 use crate::memory::Stored;
 
 pub(crate) use flow::Flow;
 pub(crate) use retry::Reuse;
 
 impl Shard {
-    /// Starts a ready workflow.
-    pub(crate) fn begin_steps(&mut self, run: RunId, cx: &mut Context<'_>) {
-        if self.is_batch_full() {
-            return self.split_after(run, NEXT_BATCH, cx);
-        }
-        let Some(live) = self.runs.get_mut(&run).filter(|live| live.definition.workflow().is_some()) else {
-            return;
-        };
-        let reused = std::mem::take(&mut live.reused);
-        if self.transition(run, Event::StepsBegun, cx) {
-            self.restore_workflow(run, reused, cx);
+    /// Starts a ready workflow, with the rows that it has already. Returns false if its state does not allow it.
+    pub(crate) fn begin_steps(
+        &mut self,
+        run: RunId,
+        rows: Vec<Arc<StepRecord>>,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let begins = self.transition(run, Event::StepsBegun, cx);
+        if begins {
+            self.restore_workflow(run, rows, cx);
             self.note_percent(run, cx);
         }
+        begins
     }
 
     /// Decides and starts steps of every workflow of which a step has ended.
@@ -116,9 +116,11 @@ impl Shard {
 
     /// The run of a step has ended.
     pub(crate) fn step_run_ended(&mut self, child: &Run, cx: &mut Context<'_>) {
-        let Some(step) = child.whole_step() else { return };
-        let key = StepKey { run: step.parent, step: step.step, item: step.item };
-        let output = match self.flows.get_mut(&step.parent) {
+        let Some(key) = child.row_in_parent() else { return };
+        let is_part = child.part_of.is_some();
+        let output = match self.flows.get_mut(&key.run) {
+            // No expression can name the outputs and errors of parts.
+            Some(_) if is_part => Output::Nothing,
             Some(flow) => flow.keep_output(&child.output),
             None => return,
         };
@@ -129,7 +131,10 @@ impl Shard {
                 record.end(State::Succeeded, reason, now);
             } else {
                 record.end(State::Failed, Some(StepReason::Ended(child.status())), now);
-                record.error = error_of(child).into();
+                record.error = if is_part { Box::default() } else { error_of(child).into() };
+            }
+            if let Some(assignee) = child.assignee.as_ref().filter(|_| is_part) {
+                record.workers = [assignee.name()].into();
             }
             if let Output::Text(text) = output {
                 record.output = Some(text.into());
@@ -161,7 +166,11 @@ impl Shard {
             flow.step_ended(key.step, state);
             return self.note_percent(key.run, cx);
         };
-        if flow.item_ended(key.step, item, state) {
+        let (is_last, is_split) = (flow.item_ended(key.step, item, state), flow.is_split);
+        if is_split {
+            self.note_percent(key.run, cx);
+        }
+        if is_last {
             self.end_map(key, cx);
         }
     }
@@ -190,18 +199,18 @@ impl Shard {
 
     fn end_with_last_step(&mut self, run: RunId, cx: &mut Context<'_>) {
         let Some(end) = self.flows.get(&run).and_then(|flow| flow.progress.end()) else { return };
-        let end = match end {
-            End::Stopped => StepsEnd::Stopped,
+        let (end, output) = self.joined(run).unwrap_or_else(|| match end {
+            End::Stopped => (StepsEnd::Stopped, Box::default()),
             End::Failed(_) if is_planted(Fault::WorkflowHidesFailure) => self.succeeded_with(run),
-            End::Failed(step) => self.failed_with(run, step),
+            End::Failed(step) => (self.failed_with(run, step), Box::default()),
             End::Succeeded => self.succeeded_with(run),
-        };
-        let flow = self.flows.remove(&run);
+        });
+        let flow = self.flows.remove(&run).filter(|flow| !flow.is_split);
         // A retry may come before its rows can be read. A sub-workflow is only tried again with the whole.
         if let Some(flow) = flow.filter(|_| self.runs.get(&run).is_some_and(|live| live.run.step.is_none())) {
             self.pins.steps(self.next_batch(), run, flow.rows.into_values().collect());
         }
-        self.transition(run, Event::StepsEnded(end), cx);
+        self.transition(run, Event::StepsEnded { end, output }, cx);
     }
 
     fn failed_with(&self, run: RunId, first: usize) -> StepsEnd {
@@ -217,16 +226,17 @@ impl Shard {
         StepsEnd::Failed { reason, error: keep_end(&error, ERROR_BYTES_MAX).into() }
     }
 
-    fn succeeded_with(&self, run: RunId) -> StepsEnd {
-        match self.output_of(run) {
-            Ok(None) => StepsEnd::Succeeded { output: Box::default() },
-            Ok(Some(Value::Text(text))) => StepsEnd::Succeeded { output: text.as_ref().into() },
-            Ok(Some(value)) => StepsEnd::Succeeded { output: value.to_json().to_string().into() },
+    fn succeeded_with(&self, run: RunId) -> (StepsEnd, Box<str>) {
+        let output: Box<str> = match self.output_of(run) {
+            Ok(None) => Box::default(),
+            Ok(Some(Value::Text(text))) => text.as_ref().into(),
+            Ok(Some(value)) => value.to_json().to_string().into(),
             Err(error) => {
                 let error = keep_end(&error, ERROR_BYTES_MAX).into();
-                StepsEnd::Failed { reason: Reason::WorkflowOutput, error }
+                return (StepsEnd::Failed { reason: Reason::WorkflowOutput, error }, Box::default());
             }
-        }
+        };
+        (StepsEnd::Succeeded, output)
     }
 
     /// A wait is over, or an approval or an event did not come in time.

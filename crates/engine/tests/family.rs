@@ -7,14 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::attempt::{Assignment, End, Order, Outcome, Report};
+use punctual_core::change::{Row, RowKey};
 use punctual_core::command::{Command, Refusal, RunJob};
 use punctual_core::ids::{RunId, WorkerId};
 use punctual_core::job::{Definition, Limit, Overlap, Route, Strategy as Way};
-use punctual_core::limits::CHILDREN_MAX;
+use punctual_core::limits::{CHILDREN_MAX, COMMIT_BATCH_MAX, OUTPUT_BYTES_MAX};
 use punctual_core::retry::Retry;
-use punctual_core::run::{Assignee, Cause, Lack, Part, Reason, Run, SplitRole, Status, Trigger, What};
+use punctual_core::run::{Assignee, Cause, Lack, Part, Reason, Run, Status, Trigger, What};
 use punctual_core::task::{Params, Task};
 use punctual_core::worker::Announcement;
+use punctual_core::workflow::StepRecord;
 use punctual_engine::{Event, Settings};
 
 use crate::support::{Rig, cancel, delete, every, made, manual, on, put, retry, start, submit};
@@ -108,6 +110,15 @@ impl Cast {
 
     fn children(&self, parent: RunId) -> Vec<Arc<Run>> {
         self.rig.all_runs().into_iter().filter(|run| run.parent() == Some(parent)).collect()
+    }
+
+    /// The rows of the parts, in order.
+    fn parts(&self, parent: RunId) -> Vec<Arc<StepRecord>> {
+        let rows = self.rig.rows.all().filter_map(|row| match row {
+            Row::Step(row) if row.key.run == parent && row.key.item.is_some() => Some(Arc::clone(row)),
+            _ => None,
+        });
+        rows.collect()
     }
 
     fn statuses(&self, parent: RunId) -> Vec<Status> {
@@ -391,18 +402,59 @@ fn children_have_the_parameters_of_their_parent_and_copy_none() {
 }
 
 #[test]
-fn more_families_than_a_batch_should_hold_are_born_in_several() {
+fn a_split_run_of_the_largest_size_starts_in_pages() {
     let mut cast = with_workers(&[("a", 1)]);
-    for _ in 0..5 {
-        let job = Definition { overlap: Overlap::Allow, ..split(shards(CHILDREN_MAX)) };
-        cast.rig.begin(Command::Submit(submit(job)));
+    cast.rig.begin(Command::Submit(submit(split(shards(CHILDREN_MAX)))));
+    cast.rig.commit();
+    let parent = cast.rig.all_runs()[0].id;
+    assert_eq!(cast.children(parent).len(), 999, "with the parent, the first batch has a thousand runs");
+    cast.rig.reload();
+    cast.rig.advance("20ms");
+    let indices: Vec<u32> = cast.children(parent).iter().map(|child| child.part().index).collect();
+    assert_eq!(indices, (0..CHILDREN_MAX).collect::<Vec<u32>>(), "each part has one run");
+    assert!(cast.rig.batches.iter().all(|batch| batch.changes.len() < COMMIT_BATCH_MAX));
+
+    let before = cast.rig.batches.len();
+    made(cast.rig.ask(cancel(parent)));
+    cast.end_all(parent);
+    assert_eq!(cast.rig.status(parent), Status::Cancelled);
+    let updates = cast.rig.batches[before..].iter().flat_map(|batch| batch.changes.iter());
+    let of_parent = updates.filter(|(key, _)| matches!(key, RowKey::Run(run) if *run == parent));
+    assert!(of_parent.count() <= 100, "the parent's row is not written with every end");
+    assert!(cast.rig.run(parent).output.len() < OUTPUT_BYTES_MAX);
+}
+
+#[test]
+fn a_crash_between_pages_does_not_change_the_workers_of_a_broadcast() {
+    let mut cast = with_workers(&[]);
+    for index in 0..1_100 {
+        cast.join(&id(&format!("w{index:04}")), 1);
     }
-    cast.rig.settle();
-    cast.rig.advance("1s");
-    let children = cast.rig.all_runs().iter().filter(|run| run.parent().is_some()).count();
-    assert_eq!(children, 5 * CHILDREN_MAX as usize);
-    let largest = cast.rig.batches.iter().map(|batch| batch.changes.len()).max();
-    assert!(largest < Some(2 * CHILDREN_MAX as usize), "{largest:?}");
+    cast.rig.begin(Command::Submit(submit(split(broadcast()))));
+    cast.rig.commit();
+    let parent = cast.rig.all_runs()[0].id;
+    assert_eq!(cast.children(parent).len(), 999);
+    cast.rig.pool.leave(&id("w1050"));
+    cast.join(&id("late"), 1);
+    cast.rig.reload();
+    cast.rig.advance("10ms");
+    let pins: Vec<String> =
+        cast.children(parent).iter().map(|child| child.pinned_to().unwrap().to_string()).collect();
+    assert_eq!(pins, (0..1_100).map(|index| format!("w{index:04}")).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_split_run_that_is_cancelled_between_pages_starts_no_more_parts() {
+    let mut cast = with_workers(&[]);
+    cast.rig.begin(Command::Submit(submit(split(shards(2_500)))));
+    cast.rig.commit();
+    let parent = cast.rig.all_runs()[0].id;
+    made(cast.rig.ask(cancel(parent)));
+    cast.rig.advance("10ms");
+    let ended = cast.rig.run(parent);
+    assert_eq!((ended.status(), cast.children(parent).len()), (Status::Cancelled, 999));
+    assert_eq!(ended.reason, Some(Reason::Cancelled(Cause::User)));
+    assert_eq!((cast.rig.pool.live_runs(), cast.rig.pool.ready_runs()), (0, 0));
 }
 
 #[test]

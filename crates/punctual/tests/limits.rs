@@ -160,7 +160,7 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
             "a recorded skip",
         ),
         (
-            "child runs of a run, `route.shards`",
+            "child runs of a split run, `route.shards`",
             count(limits::CHILDREN_MAX as usize),
             "422 `invalid`; a broadcast to more workers is a recorded skip",
         ),

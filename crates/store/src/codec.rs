@@ -161,7 +161,7 @@ mod tests {
     use punctual_core::Timestamp;
     use punctual_core::ids::RunId;
     use punctual_core::name::Namespace;
-    use punctual_core::run::{Child, Origin, Part, SplitRole, Trigger};
+    use punctual_core::run::{Origin, Part, PartOf, Trigger};
     use punctual_core::task::Task;
 
     use super::*;
@@ -181,16 +181,12 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_and_a_child_read_back_as_they_were_written() {
-        let child = Child { run: RunId(7), worker: Some("w".into()), ended: Some(Status::Failed) };
-        let part = Part { index: 2, total: 1000 };
-        let place = SplitRole::Child { parent: RunId(7), part, worker: None };
-        for role in [SplitRole::Parent(vec![child; 1000]), place] {
-            let run = Run { split_role: Some(Box::new(role)), ..run() };
-            let mut buffer = Vec::new();
-            write_run(&run, &mut buffer).unwrap();
-            assert_eq!(*read_run(&buffer).unwrap(), run);
-        }
+    fn a_part_reads_back_as_it_was_written() {
+        let of = PartOf { parent: RunId(7), part: Part { index: 2, total: 1000 }, worker: Some("w".into()) };
+        let run = Run { part_of: Some(Box::new(of)), ..run() };
+        let mut buffer = Vec::new();
+        write_run(&run, &mut buffer).unwrap();
+        assert_eq!(*read_run(&buffer).unwrap(), run);
     }
 
     #[test]

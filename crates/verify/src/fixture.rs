@@ -10,7 +10,7 @@ use punctual_core::ids::{Epoch, JobId, RunId, WorkerId};
 use punctual_core::job::{Cursor, Definition, Job, Pause};
 use punctual_core::name::Namespace;
 use punctual_core::progress::Progress;
-use punctual_core::run::{Child, Event, Origin, Part, Run, SplitRole, StepOf, StepsEnd, Trigger};
+use punctual_core::run::{Event, Origin, Part, PartOf, Run, StepOf, StepsEnd, Trigger};
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::task::Task;
 use punctual_core::workflow::{
@@ -120,18 +120,18 @@ impl Story {
     pub(crate) fn fire_split(&mut self, due: i64, total: u32) -> &mut Story {
         let place = self.runs.len();
         let parent = self.born(Trigger::Schedule, due).id;
-        let mut children = Vec::new();
         for index in 0..total {
             self.run_of(Trigger::Parent, due);
             let child = self.runs.last_mut().unwrap();
             let part = Part { index, total };
-            child.split_role = Some(Box::new(SplitRole::Child { parent, part, worker: None }));
-            children.push(Child { run: child.id, worker: None, ended: Some(child.status()) });
+            child.part_of = Some(Box::new(PartOf { parent, part, worker: None }));
         }
         let run = &mut self.runs[place];
         tell(run, Event::Due, due);
-        tell(run, Event::Split(children), due);
-        tell(run, Event::Joined, due + 1);
+        let mut definition = Definition::of(Task::Noop);
+        definition.route.shards = Some(total);
+        run.apply(Event::StepsBegun, &definition, at(due)).unwrap();
+        run.apply(end_of_steps(), &definition, at(due + 1)).unwrap();
         self
     }
 
@@ -168,8 +168,7 @@ impl Story {
         let run = &mut self.runs[place];
         tell(run, Event::Due, due);
         run.apply(Event::StepsBegun, &definition, at(due)).unwrap();
-        let end = Event::StepsEnded(StepsEnd::Succeeded { output: Box::default() });
-        run.apply(end, &definition, at(due + 3)).unwrap();
+        run.apply(end_of_steps(), &definition, at(due + 3)).unwrap();
         self
     }
 
@@ -305,4 +304,9 @@ fn checkpoint_twice(run: &mut Run, now: i64) {
 
 fn tell(run: &mut Run, event: Event, now: i64) {
     run.apply(event, &Definition::of(Task::Noop), at(now)).unwrap();
+}
+
+/// All child runs of a run have succeeded.
+fn end_of_steps() -> Event {
+    Event::StepsEnded { end: StepsEnd::Succeeded, output: Box::default() }
 }

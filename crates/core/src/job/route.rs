@@ -192,7 +192,7 @@ mod tests {
             (sticky(""), "route.key"),
             (Route { key: Some("k".to_owned()), ..Route::default() }, "route.key"),
             (Route { shards: Some(0), ..Route::default() }, "route.shards"),
-            (Route { shards: Some(1001), ..Route::default() }, "route.shards"),
+            (Route { shards: Some(10_001), ..Route::default() }, "route.shards"),
             (Route { shards: Some(4), ..sticky("k") }, "route.shards"),
             (Route { shards: Some(4), strategy: Strategy::Broadcast, ..Route::default() }, "route.shards"),
             (Route { shards: Some(4), strategy: Strategy::First, ..Route::default() }, "route.shards"),
@@ -213,7 +213,7 @@ mod tests {
         }
         assert_eq!(sticky("{{ params.region }}").check(), Ok(()));
         for strategy in [Strategy::LeastLoaded, Strategy::RoundRobin, Strategy::Failover] {
-            assert_eq!(Route { shards: Some(1000), strategy, ..Route::default() }.check(), Ok(()));
+            assert_eq!(Route { shards: Some(10_000), strategy, ..Route::default() }.check(), Ok(()));
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Assignee, Cause, Child, Earlier, Entry, Reason, Run, State, Status, StepsEnd, Wait, What};
+use super::{Assignee, Cause, Earlier, Entry, Reason, Run, State, Status, StepsEnd, Wait, What};
 use crate::Timestamp;
 use crate::cut;
 use crate::ids::{RunId, Token, WorkerId};
@@ -58,16 +58,15 @@ pub enum Event {
     Declined {
         token: Token,
     },
-    /// It is split into these children.
-    Split(Vec<Child>),
-    /// All its children have ended.
-    Joined,
     /// The only worker that it may go to is gone.
     WorkerGone,
-    /// It is a workflow, and its first steps start.
+    /// It is a workflow or a split run, and its first child runs start.
     StepsBegun,
-    /// All its steps have ended.
-    StepsEnded(StepsEnd),
+    /// All its child runs have ended.
+    StepsEnded {
+        end: StepsEnd,
+        output: Box<str>,
+    },
     /// A person pauses the workflow.
     Paused(ByHand),
     Resumed(ByHand),
@@ -167,21 +166,14 @@ impl Run {
                     cancelling => self.after_failure(cancelling, Failed::Error, definition, now),
                 }
             }
-            (State::Ready { .. }, Event::Split(children))
-                if self.split_role.is_none() && !children.is_empty() =>
-            {
-                self.split(children, now)
-            }
             (State::Split { since, cancelling }, Event::CancelAsked(cause))
                 if cancelling.is_none_or(|earlier| cause.replaces(earlier)) =>
             {
                 (State::Split { since: *since, cancelling: Some(cause) }, What::CancelAsked)
             }
-            (State::Split { cancelling, .. }, Event::Joined) if !self.has_children_under_way() => {
-                let cancelling = *cancelling;
-                self.join(cancelling)
-            }
-            (State::Ready { .. }, Event::StepsBegun) if definition.workflow().is_some() => {
+            (State::Ready { .. }, Event::StepsBegun)
+                if definition.has_children() && self.part_of.is_none() =>
+            {
                 self.begin_steps(now)
             }
             (State::Split { .. }, Event::Paused(by_hand)) if definition.workflow().is_some() => {
@@ -192,9 +184,9 @@ impl Run {
                 self.note_by_hand(by_hand);
                 (self.state.clone(), What::Resumed)
             }
-            (State::Split { cancelling, .. }, Event::StepsEnded(end)) if definition.workflow().is_some() => {
+            (State::Split { cancelling, .. }, Event::StepsEnded { end, output }) => {
                 let cancelling = *cancelling;
-                self.end_steps(cancelling, end)
+                self.end_steps(cancelling, end, output)
             }
             (State::Ready { .. }, Event::WorkerGone) if self.pinned_to().is_some() => {
                 self.reason = Some(Reason::WorkerGone);

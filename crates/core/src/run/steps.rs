@@ -1,7 +1,7 @@
-//! A run of a workflow, and the runs of its steps.
+//! A run with child runs, and these: the steps of a workflow, or the parts of a split run.
 //!
-//! A workflow has no attempts: it is `running` until its last step has ended. What became of each step is in rows of
-//! their own ([`crate::workflow::StepRecord`]), because the row of the workflow would grow with every step.
+//! A run with child runs has no attempts: it is `running` until the last of them has ended. What became of each is in rows of
+//! their own ([`crate::workflow::StepRecord`]), because the row of the run would grow with every child run.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::ids::RunId;
 use crate::job::Definition;
 use crate::progress::Reported;
 use crate::task::Task;
-use crate::workflow::{ByHand, Work};
+use crate::workflow::{ByHand, StepKey, Work};
 
 /// The step of a workflow that a run executes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,12 +45,10 @@ impl StepOf {
     }
 }
 
-/// What the steps of a workflow came to.
+/// What the child runs of a run came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StepsEnd {
-    Succeeded {
-        output: Box<str>,
-    },
+    Succeeded,
     Failed {
         reason: Reason,
         error: Box<str>,
@@ -62,26 +60,30 @@ pub enum StepsEnd {
 impl Run {
     /// The parent, if it is a part of a split run or a step of a workflow.
     pub fn parent(&self) -> Option<RunId> {
-        self.split_parent().or(self.step.as_ref().map(|step| step.parent))
+        Some(self.row_in_parent()?.run)
     }
 
-    /// The step of a workflow that it executes, unless it is only a part of its split run.
-    pub fn whole_step(&self) -> Option<&StepOf> {
-        self.step.as_deref().filter(|_| self.split_parent().is_none())
+    /// The key of its row among the steps of its parent. The parts of a split run are the items of its only step.
+    pub fn row_in_parent(&self) -> Option<StepKey> {
+        match (&self.part_of, &self.step) {
+            (Some(of), _) => Some(StepKey { run: of.parent, step: 0, item: Some(of.part.index) }),
+            (None, Some(of)) => Some(StepKey { run: of.parent, step: of.step, item: of.item }),
+            (None, None) => None,
+        }
     }
 
-    /// Whether it is a workflow whose steps have begun and not all ended.
+    /// Whether it is a workflow or a split run that has begun and not ended.
     pub fn has_open_steps(&self) -> bool {
-        matches!(self.state, State::Split { .. }) && self.children().is_empty()
+        matches!(self.state, State::Split { .. })
     }
 
-    /// Whether it is a workflow whose steps have begun, also if it has ended.
+    /// Whether it is a workflow or a split run that has begun, also if it has ended.
     pub fn has_begun_steps(&self) -> bool {
-        self.split_role.is_none() && self.entries.iter().any(|entry| entry.what == What::Split)
+        self.entries.iter().any(|entry| entry.what == What::Split)
     }
 
-    /// Whether it may have rows of steps that its shard needs: it is a workflow whose steps have begun, or a retry that
-    /// reuses steps and has not begun.
+    /// Whether it may have rows of steps that its shard needs: it has begun them, or is a retry that reuses steps and has
+    /// not begun.
     pub fn may_have_steps(&self) -> bool {
         self.has_open_steps() || (self.retry_of.is_some() && self.attempt == 0)
     }
@@ -130,12 +132,15 @@ impl Run {
         (State::Split { since: now, cancelling: None }, What::Split)
     }
 
-    pub(super) fn end_steps(&mut self, cancelling: Option<Cause>, end: StepsEnd) -> (State, What) {
+    pub(super) fn end_steps(
+        &mut self,
+        cancelling: Option<Cause>,
+        end: StepsEnd,
+        output: Box<str>,
+    ) -> (State, What) {
+        self.output = output;
         let state = match end {
-            StepsEnd::Succeeded { output } => {
-                self.output = output;
-                State::Succeeded
-            }
+            StepsEnd::Succeeded => State::Succeeded,
             StepsEnd::Failed { reason, error } => {
                 (self.reason, self.error) = (Some(reason), error);
                 State::Failed

@@ -7,9 +7,11 @@ use proptest::prelude::*;
 use super::*;
 use crate::attempt::{End, Outcome};
 use crate::ids::{Epoch, WorkerId};
+use crate::job::Route;
 use crate::limits::LOSSES_MAX;
 use crate::retry::Retry;
 use crate::task::{Accept, Http, Method, Task};
+use crate::workflow::{State as StepState, StepKey, StepReason, StepRecord};
 
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(millis)
@@ -296,46 +298,44 @@ proptest! {
     }
 }
 
-fn child(index: u32, status: Option<Status>) -> Child {
-    Child { run: RunId(10 + i64::from(index)), worker: None, ended: status }
+fn in_three() -> Definition {
+    Definition { route: Route { shards: Some(3), ..Route::default() }, ..definition(1) }
 }
 
-/// A parent of three.
+/// A run that is split into three parts.
 fn split() -> Run {
     let mut run = waiting();
-    run.apply(Event::Due, &definition(1), at(5)).unwrap();
-    let children = (0..3).map(|index| child(index, None)).collect();
-    run.apply(Event::Split(children), &definition(1), at(5)).unwrap();
+    run.apply(Event::Due, &in_three(), at(5)).unwrap();
+    run.apply(Event::StepsBegun, &in_three(), at(5)).unwrap();
     run
 }
 
-/// The child of that index, as it ended on worker `w`.
-fn ended_child(index: u32, state: State) -> Run {
-    let role = SplitRole::Child { parent: RunId(1), part: Part { index, total: 3 }, worker: None };
-    let id = RunId(10 + i64::from(index));
-    Run {
-        id,
-        state,
-        assignee: Some(Assignee::Worker(WorkerId::new("w", 7))),
-        split_role: Some(Box::new(role)),
-        ..waiting()
+/// The row of the part of that index, as its run ended on worker `w`.
+fn ended_part(index: u32, status: Status) -> StepRecord {
+    let key = StepKey { run: RunId(1), step: 0, item: Some(index) };
+    let child = Some(RunId(10 + i64::from(index)));
+    let mut row = StepRecord { child, workers: [Arc::from("w")].into(), ..StepRecord::active(key, at(5)) };
+    match status {
+        Status::Succeeded => row.end(StepState::Succeeded, None, at(9)),
+        _ => row.end(StepState::Failed, Some(StepReason::Ended(status)), at(9)),
     }
+    row
 }
 
-fn joined(run: &Run, states: [State; 3]) -> Run {
+fn joined(run: &Run, ends: &[Status]) -> Run {
     let mut run = run.clone();
-    for (state, index) in states.into_iter().zip(0..) {
-        assert!(run.clone().apply(Event::Joined, &definition(1), at(9)).is_err(), "not before the last");
-        run.child_ended(&ended_child(index, state));
-    }
-    run.apply(Event::Joined, &definition(1), at(9)).unwrap();
+    let rows: Vec<StepRecord> =
+        ends.iter().zip(0..).map(|(status, index)| ended_part(index, *status)).collect();
+    let parts: Vec<&StepRecord> = rows.iter().collect();
+    let (end, output) = split::joined(&parts, 3, run.cancelling().is_some());
+    run.apply(Event::StepsEnded { end, output }, &in_three(), at(9)).unwrap();
     run
 }
 
 #[test]
 fn a_parent_succeeds_when_all_its_children_have() {
-    let run = joined(&split(), [State::Succeeded, State::Succeeded, State::Succeeded]);
-    assert_eq!((run.status(), run.reason.clone(), run.percent()), (Status::Succeeded, None, Some(100)));
+    let run = joined(&split(), &[Status::Succeeded; 3]);
+    assert_eq!((run.status(), run.reason.clone()), (Status::Succeeded, None));
     assert_eq!((run.attempt, run.finished_at), (0, Some(at(9))));
     let output: serde_json::Value = serde_json::from_str(&run.output).unwrap();
     assert_eq!((&output["total"], &output["succeeded"]), (&3.into(), &3.into()));
@@ -345,7 +345,7 @@ fn a_parent_succeeds_when_all_its_children_have() {
 
 #[test]
 fn a_parent_fails_when_one_child_did_and_names_it() {
-    let run = joined(&split(), [State::Succeeded, State::TimedOut, State::Failed]);
+    let run = joined(&split(), &[Status::Succeeded, Status::TimedOut, Status::Failed]);
     assert_eq!(run.status(), Status::Failed);
     let words = "2 of 3 child runs did not succeed, the first of them is that of index 1";
     assert_eq!(run.reason.clone().unwrap().to_string(), words);
@@ -355,14 +355,37 @@ fn a_parent_fails_when_one_child_did_and_names_it() {
 #[test]
 fn a_cancelled_parent_is_cancelled_unless_its_children_were_faster() {
     let mut run = split();
-    run.apply(Event::CancelAsked(Cause::User), &definition(1), at(6)).unwrap();
+    run.apply(Event::CancelAsked(Cause::User), &in_three(), at(6)).unwrap();
     assert_eq!((run.status(), run.cancelling()), (Status::Running, Some(Cause::User)));
     assert!(run.apply(Event::CancelAsked(Cause::Replaced), &definition(1), at(6)).is_err());
-    let cancelled = joined(&run, [State::Succeeded, State::Cancelled, State::Cancelled]);
+    let cancelled = joined(&run, &[Status::Succeeded, Status::Cancelled, Status::Cancelled]);
     assert_eq!(cancelled.status(), Status::Cancelled);
     assert_eq!(cancelled.reason, Some(Reason::Cancelled(Cause::User)));
-    let faster = joined(&run, [State::Succeeded, State::Succeeded, State::Succeeded]);
+    let faster = joined(&run, &[Status::Succeeded; 3]);
     assert_eq!(faster.status(), Status::Succeeded);
+    let early = joined(&run, &[Status::Succeeded]);
+    assert_eq!(early.status(), Status::Cancelled, "two parts never started");
+}
+
+#[test]
+fn the_output_of_many_parts_lists_those_that_did_not_succeed() {
+    let rows: Vec<StepRecord> = (0..2000).map(|index| ended_part(index, Status::Succeeded)).collect();
+    let bad = ended_part(7, Status::Failed);
+    let parts: Vec<&StepRecord> =
+        rows.iter().map(|row| if row.key.item == Some(7) { &bad } else { row }).collect();
+    let (_, output) = split::joined(&parts, 2000, false);
+    let output: serde_json::Value = serde_json::from_str(&output).unwrap();
+    assert_eq!((&output["total"], &output["succeeded"]), (&2000.into(), &1999.into()));
+    let child = serde_json::json!({ "index": 7, "run": "17", "state": "failed", "worker": "w" });
+    assert_eq!(output["children"], serde_json::json!([child]));
+}
+
+#[test]
+fn a_part_is_not_split_again() {
+    let mut run = waiting();
+    run.part_of = Some(Box::new(PartOf { parent: RunId(0), part: Part::default(), worker: None }));
+    run.apply(Event::Due, &in_three(), at(5)).unwrap();
+    assert!(run.apply(Event::StepsBegun, &in_three(), at(5)).is_err());
 }
 
 #[test]
@@ -371,7 +394,7 @@ fn only_a_run_that_is_meant_for_one_worker_fails_when_that_one_is_gone() {
     run.apply(Event::Due, &definition(1), at(5)).unwrap();
     assert!(run.apply(Event::WorkerGone, &definition(1), at(6)).is_err());
     let worker = Some(Arc::from("w"));
-    run.split_role = Some(Box::new(SplitRole::Child { parent: RunId(0), part: Part::default(), worker }));
+    run.part_of = Some(Box::new(PartOf { parent: RunId(0), part: Part::default(), worker }));
     run.apply(Event::WorkerGone, &definition(1), at(6)).unwrap();
     assert_eq!((run.status(), run.reason.clone()), (Status::Failed, Some(Reason::WorkerGone)));
 }

@@ -13,11 +13,11 @@ use crate::run::Status;
 /// The primary key of a step's row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StepKey {
-    /// The run of the workflow.
+    /// The run of the workflow, or the split run.
     pub run: RunId,
-    /// The index of the step in its workflow.
+    /// The index of the step in its workflow. A split run has one step.
     pub step: u32,
-    /// The index of the item, in a step with `map`. `None` means the row of the step itself.
+    /// The index of the item, in a step with `map`, or of the part. `None` means the row of the step itself.
     pub item: Option<u32>,
 }
 
@@ -45,9 +45,12 @@ pub struct StepRecord {
     pub until: Option<Timestamp>,
     /// The number under which it listens to an event. `None` means that it does not wait for one yet.
     pub listener: Option<i64>,
-    /// `None` means that the step has no `map`, or that this is an item of it.
+    /// `None` means that the step has no `map`, or that this is an item of it. The parts of a split run are items.
     pub items: Option<Items>,
     pub reason: Option<StepReason>,
+    /// In the row of a part of a split run: the name of the worker that it is meant for or, once it has ended, that had it
+    /// last. In the row of a broadcast itself: the workers of all parts, in their order.
+    pub workers: Box<[Arc<str>]>,
     /// The output, if it is not too long for expressions.
     pub output: Option<Arc<str>>,
     pub error: Box<str>,
@@ -160,6 +163,7 @@ impl StepRecord {
             listener: None,
             items: None,
             reason: None,
+            workers: Box::default(),
             output: None,
             error: Box::default(),
             by_hand: None,
@@ -178,6 +182,30 @@ impl StepRecord {
         record.end(State::Failed, Some(StepReason::Expression), now);
         record.error = error.into();
         record
+    }
+
+    /// The row of a split run itself, when it begins: the parts are items of it.
+    pub fn of_parts(run: RunId, total: u32, workers: Box<[Arc<str>]>, now: Timestamp) -> StepRecord {
+        let key = StepKey { run, step: 0, item: None };
+        StepRecord {
+            items: Some(Items { total, ..Items::default() }),
+            workers,
+            ..StepRecord::active(key, now)
+        }
+    }
+
+    /// How its run ended. `None` means that it has not ended, or that it has no run.
+    pub fn status(&self) -> Option<Status> {
+        match (self.state, self.reason) {
+            (State::Succeeded, _) => Some(Status::Succeeded),
+            (_, Some(StepReason::Ended(status))) => Some(status),
+            _ => None,
+        }
+    }
+
+    /// The worker of a part of a split run. `None` means that it may go to any and has not ended, or that this is no part.
+    pub fn worker(&self) -> Option<&str> {
+        self.workers.first().map(|worker| &**worker)
     }
 
     pub fn end(&mut self, state: State, reason: Option<StepReason>, now: Timestamp) {

@@ -18,6 +18,8 @@ pub(super) type Place = (u32, Option<u32>);
 pub(crate) struct Flow {
     pub(super) graph: Graph,
     pub(super) progress: Progress,
+    /// Whether the run is split: its only step has the parts as items.
+    pub(super) is_split: bool,
     /// The steps that were decided, and the items of steps with `map` that have not ended.
     pub(super) rows: BTreeMap<Place, Arc<StepRecord>>,
     /// Steps that may start and have not started completely. They have no row yet, or not a row for each item.
@@ -75,10 +77,11 @@ pub(super) struct MapResult {
 }
 
 impl Flow {
-    pub(super) fn with(graph: Graph, progress: Progress) -> Flow {
+    pub(super) fn with(graph: Graph, progress: Progress, is_split: bool) -> Flow {
         Flow {
             graph,
             progress,
+            is_split,
             rows: BTreeMap::new(),
             to_start: VecDeque::new(),
             maps: FxHashMap::default(),
@@ -124,6 +127,13 @@ impl Flow {
     pub(super) fn map_result(&mut self, step: u32) -> Option<MapResult> {
         let map = self.maps.get(&step)?;
         let (ended, failed, all) = (map.ended, map.failed, number(map.items.len()));
+        let state = if failed > 0 || ended < all { State::Failed } else { State::Succeeded };
+        let items = Items { total: all, succeeded: ended - failed, failed };
+        let stopped = (state == State::Failed && failed == 0).then_some(StepReason::Stopped);
+        if self.is_split {
+            // The result of the run comes from the rows of its parts.
+            return Some(MapResult { state, reason: stopped, items, output: None, error: Box::default() });
+        }
         let places: Vec<Place> = self.items_of(step).map(|(place, _)| *place).collect();
         let rows: Vec<Arc<StepRecord>> = places.iter().filter_map(|place| self.rows.remove(place)).collect();
         let first = rows.iter().find(|row| row.state == State::Failed);
@@ -139,13 +149,8 @@ impl Flow {
             Some(Output::Text(text)) => Some(Arc::from(text)),
             _ => None,
         };
-        let state = if failed > 0 || ended < all { State::Failed } else { State::Succeeded };
-        let reason = match state {
-            State::Failed if failed == 0 => Some(StepReason::Stopped),
-            State::Succeeded if output.is_none() => Some(StepReason::OutputTooLong),
-            _ => None,
-        };
-        let items = Items { total: all, succeeded: ended - failed, failed };
+        let too_long = state == State::Succeeded && output.is_none();
+        let reason = stopped.or(too_long.then_some(StepReason::OutputTooLong));
         Some(MapResult { state, reason, items, output, error })
     }
 
@@ -159,11 +164,28 @@ impl Flow {
         self.rows.get(&(number(step), None)).map(|row| row.known())
     }
 
+    /// The row of a split run itself. `None` means that the run is a workflow.
+    pub(crate) fn whole_of_parts(&self) -> Option<&StepRecord> {
+        self.rows.get(&(0, None)).filter(|_| self.is_split).map(|row| &**row)
+    }
+
+    /// The rows of the parts of a split run that have started.
+    pub(crate) fn parts(&self) -> Vec<&StepRecord> {
+        self.items_of(0).map(|(_, row)| &**row).collect()
+    }
+
     pub(super) fn percent(&self) -> u8 {
+        if let Some(parts) = self.maps.get(&0).filter(|_| self.is_split) {
+            return percent_of(index(parts.ended), parts.items.len());
+        }
         let states = self.progress.states();
         let ended = states.iter().filter(|state| state.has_ended()).count();
-        u8::try_from(ended * 100 / states.len().max(1)).unwrap_or(100)
+        percent_of(ended, states.len())
     }
+}
+
+fn percent_of(ended: usize, all: usize) -> u8 {
+    u8::try_from(ended * 100 / all.max(1)).unwrap_or(100)
 }
 
 /// The outputs of the items as a list in JSON; an item without output is null.

@@ -15,7 +15,7 @@ impl Shard {
     /// Puts a running workflow into memory, from its rows. Steps without a row are decided again.
     pub(crate) fn restore_workflow(&mut self, run: RunId, rows: Vec<Arc<StepRecord>>, cx: &Context<'_>) {
         let Some(live) = self.runs.get(&run) else { return };
-        let Some(workflow) = live.definition.workflow() else { return };
+        let Some(workflow) = live.workflow() else { return };
         let graph = Graph::of(workflow).expect("a workflow is checked before it is stored");
         let mut states = vec![State::Open; graph.nodes().len()];
         for row in rows.iter().filter(|row| row.key.item.is_none()) {
@@ -28,7 +28,7 @@ impl Shard {
         }
         let is_stopping = live.run.cancelling().is_some();
         let progress = Progress::of(&graph, states, is_stopping);
-        let mut flow = Flow::with(graph, progress);
+        let mut flow = Flow::with(graph, progress, live.is_split());
         for row in rows {
             let whole = flow.rows.get(&(row.key.step, None));
             // The result of a step with `map` has what is needed of its items.

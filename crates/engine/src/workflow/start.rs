@@ -39,7 +39,7 @@ impl Shard {
         }
     }
 
-    pub(super) fn is_batch_full(&self) -> bool {
+    pub(crate) fn is_batch_full(&self) -> bool {
         self.dirty.runs.len().max(self.dirty.steps.len() / 2) >= CHANGED_MAX
     }
 
@@ -53,7 +53,7 @@ impl Shard {
     /// Returns whether the step has started completely, as far as it may now.
     fn start_step(&mut self, run: RunId, step: u32, cx: &mut Context<'_>) -> bool {
         let live = self.runs.get(&run);
-        let Some(definition) = live.and_then(|live| live.definition.workflow()?.step(index(step))) else {
+        let Some(definition) = live.and_then(|live| live.workflow()?.step(index(step))) else {
             return true;
         };
         let key = StepKey { run, step, item: None };
@@ -73,7 +73,7 @@ impl Shard {
         let Some(prepared) = self.prepared(key.run, key.step) else { return };
         let values = self.values_of_step(key.run, &prepared);
         let live = self.runs.get(&key.run);
-        let Some(workflow) = live.and_then(|live| live.definition.workflow()) else { return };
+        let Some(workflow) = live.and_then(|live| live.workflow()) else { return };
         let until = workflow.wait_until(index(key.step), &values, cx.now);
         let wanted = workflow.event_key(index(key.step), &values);
         let (until, wanted) = match until.and_then(|until| Ok((until, wanted?))) {
@@ -132,17 +132,20 @@ impl Shard {
 
     /// The items of a step with `map`.
     pub(super) fn items(&mut self, key: StepKey) -> Result<Arc<[Value]>, String> {
+        if let Some(items) = self.flows.get(&key.run).and_then(|flow| flow.whole_of_parts()?.items) {
+            return Ok(vec![Value::Null; index(items.total)].into());
+        }
         let prepared = self.prepared(key.run, key.step).ok_or_else(String::new)?;
         let values = self.values_of_step(key.run, &prepared);
         let live = self.runs.get(&key.run);
-        let workflow = live.and_then(|live| live.definition.workflow()).ok_or_else(String::new)?;
+        let workflow = live.and_then(|live| live.workflow()).ok_or_else(String::new)?;
         let items = workflow.items(index(key.step), &values).map_err(|error| self.explain(key, &error))?;
         Ok(items.unwrap_or_default())
     }
 
     pub(super) fn parallel_of(&self, key: StepKey) -> u32 {
         let live = self.runs.get(&key.run);
-        let step = live.and_then(|live| live.definition.workflow()?.step(index(key.step)));
+        let step = live.and_then(|live| live.workflow()?.step(index(key.step)));
         step.and_then(|step| step.map.as_ref()?.parallel).unwrap_or(u32::MAX)
     }
 
@@ -179,7 +182,8 @@ impl Shard {
         child.params = params;
         child.sign(cx.pool.node());
         let id = child.id;
-        self.write_step(StepRecord { child: Some(id), ..StepRecord::active(key, cx.now) });
+        let workers = child.pinned_to().cloned().into_iter().collect();
+        self.write_step(StepRecord { child: Some(id), workers, ..StepRecord::active(key, cx.now) });
         let definition = Arc::clone(&prepared.definition);
         self.remember_run(LiveRun::new(Arc::new(child), definition, false), cx);
         self.set_limit_keys(id);
@@ -194,11 +198,7 @@ impl Shard {
         cx: &Context<'_>,
     ) -> Option<Run> {
         let live = self.runs.get(&whole.id)?;
-        let step = live.definition.workflow()?.step(index(key.step))?;
-        let path = match &whole.step {
-            Some(outer) => format!("{}/{}", outer.path, step.name).into(),
-            None => Arc::from(step.name.as_str()),
-        };
+        let step = live.workflow()?.step(index(key.step))?;
         let priority = step.policies.priority.unwrap_or(whole.priority);
         // A run without a job carries its definition.
         let origin = match &whole.origin {
@@ -209,6 +209,15 @@ impl Shard {
         let mut child = Run::new(id, whole.namespace.clone(), origin, Trigger::Parent, whole.due, cx.now);
         child.priority = priority;
         child.state = RunState::Waiting { wait: Wait::Overlap };
+        if let Some(part) = self.part_of(key) {
+            // A part executes the same step as the whole.
+            (child.part_of, child.step) = (Some(Box::new(part)), whole.step.clone());
+            return Some(child);
+        }
+        let path = match &whole.step {
+            Some(outer) => format!("{}/{}", outer.path, step.name).into(),
+            None => Arc::from(step.name.as_str()),
+        };
         let (step, item) = (key.step, key.item);
         child.step = Some(Box::new(StepOf { parent: whole.id, step, path, item }));
         Some(child)
@@ -223,7 +232,7 @@ impl Shard {
             ));
         }
         let live = self.runs.get(&key.run).ok_or_else(String::new)?;
-        let workflow = live.definition.workflow().ok_or_else(String::new)?;
+        let workflow = live.workflow().ok_or_else(String::new)?;
         let Some(step) = workflow.step(index(key.step)) else { return Ok(None) };
         let starts_job = matches!(step.work, Work::Job(_));
         if step.params == Params::default() {

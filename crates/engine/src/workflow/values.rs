@@ -13,13 +13,14 @@ use punctual_core::workflow::{Decision, Known, Output, State, StepKey, Workflow}
 use super::flow::{Flow, Prepared};
 use super::{index, number};
 use crate::Shard;
+use crate::family::definition_of_parts;
 use crate::memory::LiveRun;
 
 impl Shard {
     /// Decides every step that can be decided now.
     pub(super) fn decided(&self, run: RunId, flow: &mut Flow) -> Vec<(usize, Decision)> {
         let live = self.runs.get(&run);
-        let Some((live, workflow)) = live.and_then(|live| Some((live, live.definition.workflow()?))) else {
+        let Some((live, workflow)) = live.and_then(|live| Some((live, live.workflow()?))) else {
             return Vec::new();
         };
         let Flow { graph, progress, rows, .. } = flow;
@@ -74,8 +75,12 @@ impl Shard {
         if let Some(known) = flow.prepared.get(&step) {
             return Some(Arc::clone(known));
         }
-        let workflow = self.runs.get(&run)?.definition.workflow()?;
-        let definition = Arc::new(workflow.step(index(step))?.definition());
+        let live = self.runs.get(&run)?;
+        let workflow = live.workflow()?;
+        let definition = match live.is_split() {
+            true => definition_of_parts(live),
+            false => Arc::new(workflow.step(index(step))?.definition()),
+        };
         let named = workflow.named(&flow.graph, index(step));
         let steps = (!named.is_empty()).then(|| workflow.steps_value(named, |index| flow.known(index)));
         let json = steps.as_ref().map(|steps| Arc::from(steps.to_json().to_string()));
@@ -87,7 +92,7 @@ impl Shard {
     /// The error of an expression of a step.
     pub(super) fn explain(&self, key: StepKey, error: &Invalid) -> String {
         let (live, flow) = (self.runs.get(&key.run), self.flows.get(&key.run));
-        let workflow = live.and_then(|live| live.definition.workflow());
+        let workflow = live.and_then(|live| live.workflow());
         let Some((workflow, flow)) = workflow.zip(flow) else { return error.to_string() };
         let named = workflow.named(&flow.graph, index(key.step));
         explained(error, workflow, &named, |index| Some(flow.known(index)?.output))
@@ -108,7 +113,7 @@ impl Shard {
     /// The output of a workflow whose steps have succeeded.
     pub(super) fn output_of(&self, run: RunId) -> Result<Option<Value>, String> {
         let (Some(live), Some(flow)) = (self.runs.get(&run), self.flows.get(&run)) else { return Ok(None) };
-        let Some(workflow) = live.definition.workflow().filter(|workflow| workflow.output.is_some()) else {
+        let Some(workflow) = live.workflow().filter(|workflow| workflow.output.is_some()) else {
             return Ok(None);
         };
         let named = workflow.named_by_output();

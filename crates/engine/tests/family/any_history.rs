@@ -132,9 +132,8 @@ proptest! {
         prop_assert_eq!(children.len(), total, "no child was made twice");
         let well = children.iter().all(|child| child.status() == Status::Succeeded);
         prop_assert_eq!(run.status() == Status::Succeeded, well);
-        let Some(SplitRole::Parent(known)) = run.split_role.as_deref() else { panic!("it has children") };
-        for (child, known) in children.iter().zip(known) {
-            prop_assert_eq!((child.id, Some(child.status())), (known.run, known.ended));
+        for (child, row) in children.iter().zip(cast.parts(parent)) {
+            prop_assert_eq!((Some(child.id), Some(child.status())), (row.child, row.status()));
         }
         prop_assert_eq!((cast.rig.pool.live_runs(), cast.rig.pool.ready_runs(), cast.rig.pool.roster().attempts_held()), (0, 0, 0));
     }

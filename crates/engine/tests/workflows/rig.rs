@@ -11,8 +11,7 @@ impl Rig {
 
     /// The runs of the steps of a workflow, by place.
     pub(super) fn steps(&self, parent: RunId) -> BTreeMap<String, Arc<Run>> {
-        let runs =
-            self.all_runs().into_iter().filter(|run| run.whole_step().is_some_and(|it| it.parent == parent));
+        let runs = self.all_runs().into_iter().filter(|run| run.parent() == Some(parent));
         let mut steps = BTreeMap::new();
         for run in runs {
             let place = run.place_in_parent().expect("a step has a place");

@@ -14,7 +14,6 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use punctual_client::RunQuery;
 use punctual_core::ids::RunId;
-use punctual_core::limits::PAGE_MAX;
 use punctual_core::name::Name;
 use punctual_core::run::Status;
 use punctual_wire::job_file::{Noop, Process, Retry, Route, Strategy, Task};
@@ -410,10 +409,15 @@ async fn show(session: &Session, id: RunId, events: bool) -> Result<(), Failure>
 async fn with_states(session: &Session, mut run: Run) -> Result<Run, Failure> {
     let is_live = |child: &Child| child.state.is_none();
     if run.children.iter().flatten().any(is_live) {
-        let query = RunQuery { parent: Some(run.id), limit: Some(PAGE_MAX), ..RunQuery::default() };
-        let listed = session.client.runs(&session.namespace, &query).await?.items;
+        let of_parent = RunQuery { parent: Some(run.id), ..RunQuery::default() };
+        let listed = gather(usize::MAX, async |after, size| {
+            let query = RunQuery { after, limit: Some(size), ..of_parent.clone() };
+            session.client.runs(&session.namespace, &query).await
+        });
+        let (listed, _) = listed.await?;
+        let listed: BTreeMap<_, _> = listed.into_iter().map(|run| (run.id, run)).collect();
         for child in run.children.iter_mut().flatten().filter(|child| is_live(child)) {
-            if let Some(listed) = listed.iter().find(|listed| listed.id == child.run) {
+            if let Some(listed) = listed.get(&child.run) {
                 child.state = Some(listed.state);
                 let name = |worker: &str| worker.split('@').next().unwrap_or_default().to_owned();
                 child.worker = listed.worker.as_deref().map(name).or(child.worker.take());

@@ -188,11 +188,11 @@ pub(crate) async fn show(
 ) -> Result<Json<Run>, Failed> {
     let RunRecord { run, definition, .. } = endpoints.find_run(&at).await?;
     let with_events = detail.events.is_some_and(|events| events.0);
-    Ok(Json(if with_events {
-        Run::with_events(&run, &definition)
-    } else {
-        Run::with_attempts(&run, &definition)
-    }))
+    let shown =
+        if with_events { Run::with_events(&run, &definition) } else { Run::with_attempts(&run, &definition) };
+    let is_split = run.has_begun_steps() && definition.workflow().is_none();
+    let children = if is_split { Some(endpoints.parts(run.id).await?) } else { None };
+    Ok(Json(Run { children, ..shown }))
 }
 
 pub(crate) async fn cancel(

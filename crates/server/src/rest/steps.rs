@@ -17,7 +17,9 @@ use punctual_core::workflow::{
     self, Evaluated, Items, State as Became, StepReason, StepRecord, Work, Workflow,
 };
 use punctual_wire::Text;
-use punctual_wire::rest::{self, Code, Comment, Graph, GraphNode, Problem, Run, StepExpressions, StepState};
+use punctual_wire::rest::{
+    self, Child, Code, Comment, Graph, GraphNode, Problem, Run, StepExpressions, StepState,
+};
 use serde::Deserialize;
 
 use super::problem::Failed;
@@ -161,6 +163,11 @@ impl Endpoints {
                 return Ok(rows);
             }
         }
+    }
+
+    /// The parts of a split run.
+    pub(super) async fn parts(&self, run: RunId) -> Result<Vec<Child>, Failed> {
+        Ok(self.step_rows(run, (0, 0)).await?.iter().filter_map(|row| Child::of(row)).collect())
     }
 
     /// The row of a step itself, without those of its items. `None` means that the step is not decided.

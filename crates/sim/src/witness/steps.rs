@@ -2,7 +2,8 @@
 //!
 //! A step is decided once, after all that it needs has ended, and by its rule. It has one run, or one for each item. Its
 //! end is written with the end of its run. None is decided while the workflow is paused. The end of the workflow follows
-//! from its steps. A retry reuses exactly the steps that need not be executed again.
+//! from its steps. A retry reuses exactly the steps that need not be executed again. A split run is a workflow whose only
+//! step has the parts as items.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +13,8 @@ use punctual_core::ids::RunId;
 use punctual_core::job::Definition;
 use punctual_core::name::Name;
 use punctual_core::run::{Run, Status};
-use punctual_core::workflow::{Graph, RetryFrom, Rule, Skip, State, StepKey, StepReason, StepRecord};
+use punctual_core::task::Task;
+use punctual_core::workflow::{self, Graph, RetryFrom, Rule, Skip, State, StepKey, StepReason, StepRecord};
 use rustc_hash::FxHashMap;
 
 use super::asks::Asks;
@@ -35,6 +37,8 @@ struct Workflow {
     graph: Graph,
     rows: BTreeMap<(u32, Option<u32>), Arc<StepRecord>>,
     is_paused: bool,
+    /// Whether it is a split run.
+    is_split: bool,
 }
 
 impl Steps {
@@ -45,7 +49,8 @@ impl Steps {
 
     /// The newest workflows that have not ended.
     pub(super) fn newest_running(&self, count: usize) -> Vec<RunId> {
-        let mut runs: Vec<RunId> = self.workflows.keys().copied().collect();
+        let workflows = self.workflows.iter().filter(|(_, workflow)| !workflow.is_split);
+        let mut runs: Vec<RunId> = workflows.map(|(run, _)| *run).collect();
         runs.sort_unstable();
         runs.split_off(runs.len().saturating_sub(count))
     }
@@ -96,27 +101,30 @@ impl Steps {
 
     /// Takes a new run into account, if it is a workflow or the run of a step.
     fn begun(&mut self, run: &Arc<Run>, jobs: &Jobs, seen: &mut Seen) -> Verdict {
-        if let Some(of) = run.whole_step() {
-            let key = StepKey { run: of.parent, step: of.step, item: of.item };
+        if let Some(key) = run.row_in_parent() {
             if let Some(first) = self.runs.insert(key, run.id) {
                 return Err(format!("steps: {} has the runs {first} and {}", place(key), run.id));
             }
             seen.step_runs += 1;
         }
         let Some(of_origin) = jobs.definition_of(run) else { return Ok(()) };
-        let definition = match (&run.step, run.job()) {
+        let mut definition = match (&run.step, run.job()) {
             (Some(of), Some(_)) => {
                 of.definition(&of_origin).ok_or("steps: a run of a step that is not defined")?
             }
             _ => of_origin.clone(),
         };
+        let is_split = definition.route.splits() && run.part_of.is_none();
+        if is_split {
+            definition.task = Task::Workflow(Box::new(workflow::Workflow::of_parts().clone()));
+        }
         let Some(graph) =
             definition.workflow().map(Graph::of).transpose().map_err(|error| error.to_string())?
         else {
             return Ok(());
         };
-        let workflow =
-            Workflow { definition: Arc::new(definition), graph, rows: BTreeMap::new(), is_paused: false };
+        let (definition, rows) = (Arc::new(definition), BTreeMap::new());
+        let workflow = Workflow { definition, graph, rows, is_paused: false, is_split };
         self.workflows.insert(run.id, workflow);
         Ok(())
     }
@@ -286,19 +294,22 @@ impl Steps {
 
     /// The run of a step is in the row of the step.
     fn has_row(&self, run: &Run) -> Verdict {
-        let Some(of) = run.whole_step() else { return Ok(()) };
-        let row = self.workflows.get(&of.parent).and_then(|workflow| workflow.rows.get(&(of.step, of.item)));
+        let Some(key) = run.row_in_parent() else { return Ok(()) };
+        let row = self.row(key);
         if row.is_some_and(|row| row.child == Some(run.id)) {
             return Ok(());
         }
         Err(format!("steps: run {} executes a step, and its row names {row:?}", run.id))
     }
 
+    fn row(&self, key: StepKey) -> Option<&Arc<StepRecord>> {
+        self.workflows.get(&key.run)?.rows.get(&(key.step, key.item))
+    }
+
     /// A run has ended: its step has ended too, or all its steps have.
     fn ended(&mut self, run: &Run, seen: &mut Seen) -> Verdict {
-        if let Some(of) = run.whole_step() {
-            let row =
-                self.workflows.get(&of.parent).and_then(|workflow| workflow.rows.get(&(of.step, of.item)));
+        if let Some(key) = run.row_in_parent() {
+            let row = self.row(key);
             let expected = if run.status() == Status::Succeeded { State::Succeeded } else { State::Failed };
             if row.map(|row| row.state) != Some(expected) {
                 return Err(format!("steps: run {} is {} and its step is {row:?}", run.id, run.status()));
@@ -306,24 +317,27 @@ impl Steps {
         }
         let Some(workflow) = self.workflows.remove(&run.id) else { return Ok(()) };
         let states: Vec<State> = (0..workflow.graph.nodes().len()).map(|step| workflow.state(step)).collect();
-        if run.step.is_none() {
+        let is_split = workflow.is_split;
+        if run.step.is_none() && !is_split {
             self.over.insert(run.id, workflow);
         }
         if run.started_at.is_none() {
             return Ok(());
         }
-        seen.workflows += 1;
-        follows(run, &states)
+        seen.workflows += u64::from(!is_split);
+        follows(run, &states, is_split)
     }
 }
 
 /// The end of a workflow follows from its steps.
-fn follows(run: &Run, states: &[State]) -> Verdict {
+fn follows(run: &Run, states: &[State], is_split: bool) -> Verdict {
     if let Some(open) = states.iter().position(|state| !state.has_ended()) {
         return Err(format!("steps: workflow {} has ended before its step {open}", run.id));
     }
     let has_failed = states.contains(&State::Failed);
     let expected: &[Status] = match (is_stopped(run), has_failed) {
+        // Its parts were faster.
+        (true, false) if is_split => &[Status::Succeeded],
         (true, _) => &[Status::Cancelled, Status::TimedOut],
         (false, true) => &[Status::Failed],
         (false, false) => &[Status::Succeeded],

@@ -11,7 +11,7 @@ use super::{cannot_read, cannot_write};
 use crate::Result;
 
 /// The first byte of a body. A change of `StepBody` needs a new version.
-const STEP_VERSION: u8 = 1;
+const STEP_VERSION: u8 = 2;
 
 /// All that is not in columns of its own.
 #[derive(Serialize, Deserialize)]
@@ -22,6 +22,7 @@ struct StepBody {
     listener: Option<i64>,
     items: Option<Items>,
     reason: Option<StepReason>,
+    workers: Box<[Arc<str>]>,
     output: Option<Arc<str>>,
     error: Box<str>,
     by_hand: Option<Box<ByHand>>,
@@ -52,6 +53,7 @@ pub(crate) fn step_body(step: &StepRecord) -> Result<Vec<u8>> {
         listener: step.listener,
         items: step.items,
         reason: step.reason,
+        workers: step.workers.clone(),
         output: step.output.clone(),
         error: step.error.clone(),
         by_hand: step.by_hand.clone(),
@@ -69,7 +71,8 @@ pub(crate) fn read_step(
         return Err(cannot_read(&"a step of another version"));
     };
     let body: StepBody = postcard::from_bytes(rest).map_err(|error| cannot_read(&error))?;
-    let StepBody { decided_at, ended_at, until, listener, items, reason, output, error, by_hand } = body;
+    let StepBody { decided_at, ended_at, until, listener, items, reason, workers, output, error, by_hand } =
+        body;
     let (state, child) = (step_state(state)?, child.map(RunId));
     Ok(Arc::new(StepRecord {
         key,
@@ -81,6 +84,7 @@ pub(crate) fn read_step(
         listener,
         items,
         reason,
+        workers,
         output,
         error,
         by_hand,

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use punctual_core::change::{RowKey, Want};
 use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Job, Keep};
-use punctual_core::run::{Part, Run, SplitRole, Status, StepOf, Trigger};
+use punctual_core::run::{Part, PartOf, Run, Status, StepOf, Trigger};
 
 use super::given::*;
 use crate::{Children, PrunePolicy, Result, RunFilter, Store};
 
 /// A part of a split run.
 fn part_of(parent: &Run, index: u32, run: Run) -> Run {
-    let role = SplitRole::Child { parent: parent.id, part: Part { index, total: 9 }, worker: None };
-    Run { trigger: Trigger::Parent, split_role: Some(Box::new(role)), ..run }
+    let role = PartOf { parent: parent.id, part: Part { index, total: 9 }, worker: None };
+    Run { trigger: Trigger::Parent, part_of: Some(Box::new(role)), ..run }
 }
 
 /// The run of a step.

@@ -41,8 +41,8 @@ fn begun(leader: &mut Leader) -> Run {
 
 fn ended(run: &Run, when: punctual_core::Timestamp) -> Run {
     let mut run = run.clone();
-    let end = StepsEnd::Succeeded { output: "7".into() };
-    run.apply(Event::StepsEnded(end), &definition(), when).expect("a case follows the arrows");
+    let ended = Event::StepsEnded { end: StepsEnd::Succeeded, output: "7".into() };
+    run.apply(ended, &definition(), when).expect("a case follows the arrows");
     run
 }
 
@@ -58,6 +58,7 @@ pub(super) fn step_of(run: &Run, step: u32, item: Option<u32>) -> StepRecord {
         listener: Some(i64::MAX),
         items: Some(Items { total: 10_000, succeeded: 9_999, failed: 1 }),
         reason: Some(StepReason::NotApproved),
+        workers: [Arc::from("build-7"), Arc::from("ländlich")].into(),
         output: Some(r#"{"größe": 7}"#.into()),
         error: "it broke".into(),
         by_hand: Some(Box::new(ByHand { by: Some("ops".into()), at: at(4), comment: "später".into() })),

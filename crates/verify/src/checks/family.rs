@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn the_same_child_made_twice_is_found() {
         let mut story = split();
-        story.runs[2].split_role = story.runs[1].split_role.clone();
+        story.runs[2].part_of = story.runs[1].part_of.clone();
         story.breaks(Check::Family, "done twice");
     }
 

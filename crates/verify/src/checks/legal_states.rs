@@ -109,7 +109,7 @@ mod tests {
     use punctual_core::job::Definition;
     use punctual_core::queue::Whereabouts;
     use punctual_core::run::{
-        Assignee, Cause, Child, Entry, Event, Part, Reason, Run, SplitRole, StepsEnd, Wait, What,
+        Assignee, Cause, Entry, Event, Part, PartOf, Reason, Run, StepsEnd, Wait, What,
     };
     use punctual_core::task::{Accept, Http, Method, Task};
     use punctual_core::workflow::{ByHand, Step, Work, Workflow};
@@ -175,7 +175,7 @@ mod tests {
     }
 
     /// Every possible event of a run, whether core accepts it or not.
-    const KINDS: u8 = 21;
+    const KINDS: u8 = 19;
 
     fn event(kind: u8, run: &Run, now: i64) -> Event {
         let token = run.token;
@@ -191,16 +191,14 @@ mod tests {
             7 => Event::Lost { token },
             8 => Event::PassedOver,
             9 => Event::Declined { token },
-            11 => Event::Split(vec![Child { run: RunId(7), worker: None, ended: Some(Succeeded) }]),
-            12 => Event::Joined,
+            11 => Event::StepsBegun,
+            12 => Event::StepsEnded { end: StepsEnd::Stopped, output: Box::default() },
             13 => Event::WorkerGone,
             14 => Event::MoveAsked { to: None },
             15 => Event::Reported { token, outcome: outcome(End::Yielded) },
             16 => Event::NotStopped { token },
-            17 => Event::StepsBegun,
-            18 => Event::Paused(ByHand { by: None, at: at(now), comment: Box::default() }),
-            19 => Event::Resumed(ByHand { by: None, at: at(now), comment: Box::default() }),
-            20 => Event::StepsEnded(StepsEnd::Stopped),
+            17 => Event::Paused(ByHand { by: None, at: at(now), comment: Box::default() }),
+            18 => Event::Resumed(ByHand { by: None, at: at(now), comment: Box::default() }),
             _ => Event::Skipped(Reason::Overlap),
         }
     }
@@ -242,8 +240,8 @@ mod tests {
             let definition = Arc::clone(&story.job.definition);
             explore(story.planned(10), &definition, 4, &mut taken);
             let worker = Some(Arc::from("w"));
-            let role = SplitRole::Child { parent: RunId(1), part: Part::default(), worker };
-            let child = Run { split_role: Some(Box::new(role)), ..story.planned(10).clone() };
+            let role = PartOf { parent: RunId(1), part: Part::default(), worker };
+            let child = Run { part_of: Some(Box::new(role)), ..story.planned(10).clone() };
             explore(&child, &definition, 2, &mut taken);
         }
         let mut story = Story::every_ten_seconds();

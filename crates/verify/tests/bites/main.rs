@@ -19,9 +19,7 @@ use punctual_core::ids::{Epoch, JobId, RunId, Token, WorkerId};
 use punctual_core::job::{Cursor, Definition, Job, Keep, Overlap, Pause};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::progress::{Progress, Resume};
-use punctual_core::run::{
-    Assignee, Child, Event, Origin, Part, Run, SplitRole, Status, StepOf, StepsEnd, Trigger,
-};
+use punctual_core::run::{Assignee, Event, Origin, Part, PartOf, Run, Status, StepOf, StepsEnd, Trigger};
 use punctual_core::schedule::calendar::{Calendar, Days, Weekday};
 use punctual_core::schedule::{Schedule, ScheduleCalendar, When};
 use punctual_core::task::Task;
@@ -256,18 +254,17 @@ impl Story {
         self.tell(&mut run, Event::Due);
         let (parent, place) = (run.id, self.runs.len());
         self.runs.push(run.clone());
-        let mut children = Vec::new();
         for index in 0..total {
             let mut child = self.make_run(Trigger::Parent, due);
-            child.split_role =
-                Some(Box::new(SplitRole::Child { parent, part: Part { index, total }, worker: None }));
-            children.push(Child { run: child.id, worker: None, ended: Some(Status::Succeeded) });
+            child.part_of = Some(Box::new(PartOf { parent, part: Part { index, total }, worker: None }));
             self.attempt(&mut child, &Fate::Succeeds);
             self.runs.push(child);
         }
-        run.apply(Event::Split(children), &Definition::of(Task::Noop), run.due.max(run.created_at))
+        let mut definition = Definition::of(Task::Noop);
+        definition.route.shards = Some(total);
+        run.apply(Event::StepsBegun, &definition, run.due.max(run.created_at))
             .expect("a ready run may be split");
-        self.tell(&mut run, Event::Joined);
+        self.tell(&mut run, end_of_steps());
         self.runs[place] = run;
     }
 
@@ -288,8 +285,7 @@ impl Story {
             self.runs.push(child);
             rows.push(row);
         }
-        let end = Event::StepsEnded(StepsEnd::Succeeded { output: Box::default() });
-        run.apply(end, &definition, self.now).expect("a workflow ends with its steps");
+        run.apply(end_of_steps(), &definition, self.now).expect("a workflow ends with its steps");
         self.runs[place] = run;
         self.flows.push(rows);
     }
@@ -411,6 +407,11 @@ fn two_steps() -> Workflow {
     Workflow { steps, finally: Vec::new(), output: None }
 }
 
+/// All child runs of a run have succeeded.
+fn end_of_steps() -> Event {
+    Event::StepsEnded { end: StepsEnd::Succeeded, output: Box::default() }
+}
+
 fn revision_of(run: &Run) -> u32 {
     match run.origin {
         Origin::Job { revision, .. } => revision,
@@ -446,7 +447,8 @@ proptest! {
     #[test]
     fn runs_side_by_side_are_fine_where_the_job_says_so(mut story in story()) {
         Arc::make_mut(&mut story.job.definition).overlap = Overlap::Allow;
-        for run in story.runs.iter_mut().filter(|run| run.split_role.is_none()) {
+        let is_plain = |run: &&mut Run| run.parent().is_none() && !run.has_begun_steps();
+        for run in story.runs.iter_mut().filter(is_plain) {
             let end = run.entries.last().map(|entry| entry.at + Duration::from_secs(3600));
             run.finished_at = end;
             if let (Some(last), Some(end)) = (run.entries.last_mut(), end) {

@@ -8,7 +8,8 @@ use punctual_core::job::Definition;
 use punctual_core::limits::LISTED_OUTPUT_BYTES_MAX;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::progress;
-use punctual_core::run::{self as rule, SplitRole, Status};
+use punctual_core::run::{self as rule, Status};
+use punctual_core::workflow::StepRecord;
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
@@ -262,7 +263,6 @@ impl Run {
     }
 
     pub fn with_attempts(run: &rule::Run, definition: &Definition) -> Run {
-        let children = (!run.children().is_empty()).then(|| Child::all(run));
         let route = Some(Route::of(&definition.route));
         let checkpoint = run.checkpoint().map(Checkpoint::of);
         let workflow = definition.workflow().is_some();
@@ -270,7 +270,7 @@ impl Run {
         by_hand.retain(|event| event.by_hand.is_some());
         let by_hand = (!by_hand.is_empty()).then_some(by_hand);
         let attempts = Some(Attempt::all(run));
-        Run { attempts, children, route, workflow, checkpoint, by_hand, ..Run::from(run) }
+        Run { attempts, route, workflow, checkpoint, by_hand, ..Run::from(run) }
     }
 
     /// The run as listed: of a long output only the end is kept.
@@ -291,22 +291,20 @@ impl Checkpoint {
 
 impl Shard {
     fn of(run: &rule::Run) -> Option<Shard> {
-        match run.split_role.as_deref() {
-            Some(SplitRole::Child { part, .. }) => Some(Shard { index: part.index, total: part.total }),
-            _ => None,
-        }
+        let rule::Part { index, total } = run.part_of.as_ref()?.part;
+        Some(Shard { index, total })
     }
 }
 
 impl Child {
-    fn all(run: &rule::Run) -> Vec<Child> {
-        let child = |(child, index): (&rule::Child, u32)| Child {
-            index,
-            run: Text(child.run),
-            worker: child.worker.as_deref().map(str::to_owned),
-            state: child.ended.map(State),
-        };
-        run.children().iter().zip(0..).map(child).collect()
+    /// A part of a split run, from its row. `None` means that it is the row of the split run itself.
+    pub fn of(row: &StepRecord) -> Option<Child> {
+        Some(Child {
+            index: row.key.item?,
+            run: Text(row.child?),
+            worker: row.worker().map(str::to_owned),
+            state: row.status().map(State),
+        })
     }
 }
 
@@ -343,6 +341,7 @@ mod tests {
     use punctual_core::ids::{Epoch, JobId, WorkerId};
     use punctual_core::job::Definition;
     use punctual_core::task::Task;
+    use punctual_core::workflow::{State as StepState, StepKey, StepReason};
 
     use super::*;
 
@@ -417,18 +416,20 @@ mod tests {
 
     #[test]
     fn a_child_names_its_parent_and_a_parent_its_children() {
-        let role =
-            SplitRole::Child { parent: RunId(7), part: rule::Part { index: 2, total: 4 }, worker: None };
-        let child = Run::from(&rule::Run { split_role: Some(Box::new(role)), ..running() });
+        let part = rule::Part { index: 2, total: 4 };
+        let of = rule::PartOf { parent: RunId(7), part, worker: None };
+        let child = Run::from(&rule::Run { part_of: Some(Box::new(of)), ..running() });
         assert_eq!((child.parent, child.step.as_deref()), (Some(Text(RunId(7))), Some("2")));
         assert_eq!(child.shard, Some(Shard { index: 2, total: 4 }));
 
-        let known = rule::Child { run: RunId(8), worker: Some("w1".into()), ended: Some(Status::Failed) };
-        let run = rule::Run { split_role: Some(Box::new(SplitRole::Parent(vec![known]))), ..running() };
-        let children = Run::with_attempts(&run, &Definition::of(Task::Noop)).children.unwrap();
-        let json = serde_json::json!([{ "index": 0, "run": "8", "worker": "w1", "state": "failed" }]);
-        assert_eq!(serde_json::to_value(children).unwrap(), json);
-        assert_eq!((Run::from(&run).parent, Run::from(&run).shard), (None, None));
+        let whole = StepRecord::of_parts(RunId(7), 1, Box::default(), Timestamp::MIN);
+        assert_eq!(Child::of(&whole), None);
+        let key = StepKey { item: Some(0), ..whole.key };
+        let mut row = StepRecord { key, child: Some(RunId(8)), workers: [Arc::from("w1")].into(), ..whole };
+        row.end(StepState::Failed, Some(StepReason::Ended(Status::Failed)), Timestamp::MIN);
+        let json = serde_json::json!({ "index": 0, "run": "8", "worker": "w1", "state": "failed" });
+        assert_eq!(serde_json::to_value(Child::of(&row)).unwrap(), json);
+        assert_eq!((Run::from(&running()).parent, Run::from(&running()).shard), (None, None));
     }
 
     #[test]
