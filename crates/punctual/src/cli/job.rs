@@ -281,7 +281,7 @@ async fn list(session: &Session, limit: usize) -> Result<(), Failure> {
             let due = job.next_due_at.map_or("-".to_owned(), |due| output.time(due.0, now));
             table.add_row([
                 Cell::new(job.file.name.as_ref().map(ToString::to_string).unwrap_or_default()),
-                output.word(&pause::state(job), tone(job)),
+                output.word(pause::state(job), tone(job)),
                 Cell::new(job.revision),
                 Cell::new(due),
                 Cell::new(one_line(&schedules(job.file.schedule.as_ref()), 40)),

@@ -110,7 +110,7 @@ impl Steps {
         let Some(of_origin) = jobs.definition_of(run) else { return Ok(()) };
         let mut definition = match (&run.step, run.job()) {
             (Some(of), Some(_)) => {
-                of.definition(&of_origin).ok_or("steps: a run of a step that is not defined")?
+                of.definition(of_origin).ok_or("steps: a run of a step that is not defined")?
             }
             _ => of_origin.clone(),
         };
