@@ -102,6 +102,9 @@ def agree(body, path, headers):
         body["namespace"] = path["namespace"]
     if isinstance(body.get("due_at"), str) and isinstance(body.get("delay"), str):
         body["delay"] = None
+    # An answer after more than ten seconds counts as a failure, and so long may a consumer wait for a message.
+    if is_text(SPAN, body.get("wait")):
+        body["wait"] = "100ms"
 
 
 def disarm(task):
