@@ -70,6 +70,8 @@ pub const KEY_KEPT: Duration = Duration::from_secs(24 * 3600);
 pub const DURATION_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 /// Parts of one split run: each is a child run and has a row among the steps, like an item of a `map`.
 pub const CHILDREN_MAX: u32 = MAP_ITEMS_MAX;
+/// Workers of one broadcast: each of its parts waits in a queue of its own, and the node looks through all of them.
+pub const BROADCAST_MAX: u32 = 1_000;
 /// The task of a split run without a job, as JSON: every child run carries a copy of it.
 pub const SPLIT_TASK_BYTES_MAX: usize = 32 * 1024;
 /// Steps of a workflow, those of its sub-workflows included.

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Strategy};
-use punctual_core::limits::CHILDREN_MAX;
+use punctual_core::limits::BROADCAST_MAX;
 use punctual_core::run::{Event, Origin, Part, PartOf, Reason, State, StepsEnd, split};
 use punctual_core::task::Params;
 use punctual_core::workflow::{StepKey, StepRecord};
@@ -132,7 +132,7 @@ fn parts(live: &LiveRun, cx: &Context<'_>) -> Option<(u32, Box<[Arc<str>]>)> {
         return Some((shards, Box::default()));
     }
     let workers: Box<[Arc<str>]> = cx.pool.names_fitting(&live.class()).into();
-    let total = u32::try_from(workers.len()).ok().filter(|total| *total <= CHILDREN_MAX)?;
+    let total = u32::try_from(workers.len()).ok().filter(|total| *total <= BROADCAST_MAX)?;
     Some((total, workers))
 }
 

@@ -69,7 +69,7 @@ pub struct Shard {
     pub(crate) topics: Topics,
     pub(crate) tallies: Tallies,
     pub(crate) rates: Rates,
-    /// The workflows whose steps have begun.
+    /// The workflows and split runs that have begun.
     pub(crate) flows: FxHashMap<RunId, Flow>,
     /// Workflows of which a step may be decided or started.
     pub(crate) due_flows: BTreeSet<RunId>,
@@ -95,7 +95,7 @@ pub(crate) struct Dirty {
     /// By key. `None` means that the key is free again.
     pub(crate) uniques: FxHashMap<Arc<str>, (Option<UniqueKey>, Stored)>,
     pub(crate) skips: Vec<Skip>,
-    /// Steps of workflows.
+    /// Steps of workflows, and parts of split runs.
     pub(crate) steps: BTreeMap<StepKey, (Arc<StepRecord>, Stored)>,
     /// Approvals that began, and (`None`) ended, in this order.
     pub(crate) approvals: Vec<(Arc<ApprovalKey>, Option<Approval>)>,

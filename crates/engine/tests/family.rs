@@ -11,12 +11,12 @@ use punctual_core::change::{Row, RowKey};
 use punctual_core::command::{Command, Refusal, RunJob};
 use punctual_core::ids::{RunId, WorkerId};
 use punctual_core::job::{Definition, Limit, Overlap, Route, Strategy as Way};
-use punctual_core::limits::{CHILDREN_MAX, COMMIT_BATCH_MAX, OUTPUT_BYTES_MAX};
+use punctual_core::limits::{BROADCAST_MAX, CHILDREN_MAX, COMMIT_BATCH_MAX, OUTPUT_BYTES_MAX};
 use punctual_core::retry::Retry;
 use punctual_core::run::{Assignee, Cause, Lack, Part, Reason, Run, Status, Trigger, What};
 use punctual_core::task::{Params, Task};
 use punctual_core::worker::Announcement;
-use punctual_core::workflow::StepRecord;
+use punctual_core::workflow::{Step, StepRecord, Work, Workflow};
 use punctual_engine::{Event, Settings};
 
 use crate::support::{Rig, cancel, delete, every, made, manual, on, put, retry, start, submit};
@@ -427,20 +427,24 @@ fn a_split_run_of_the_largest_size_starts_in_pages() {
 #[test]
 fn a_crash_between_pages_does_not_change_the_workers_of_a_broadcast() {
     let mut cast = with_workers(&[]);
-    for index in 0..1_100 {
-        cast.join(&id(&format!("w{index:04}")), 1);
+    let names: Vec<String> = (0..BROADCAST_MAX).map(|index| format!("w{index:04}")).collect();
+    for name in &names {
+        cast.join(&id(name), 1);
     }
     cast.rig.begin(Command::Submit(submit(split(broadcast()))));
     cast.rig.commit();
     let parent = cast.rig.all_runs()[0].id;
     assert_eq!(cast.children(parent).len(), 999);
-    cast.rig.pool.leave(&id("w1050"));
+    cast.rig.pool.leave(&id("w0999"));
     cast.join(&id("late"), 1);
     cast.rig.reload();
     cast.rig.advance("10ms");
     let pins: Vec<String> =
         cast.children(parent).iter().map(|child| child.pinned_to().unwrap().to_string()).collect();
-    assert_eq!(pins, (0..1_100).map(|index| format!("w{index:04}")).collect::<Vec<_>>());
+    assert_eq!(pins, names);
+    cast.join(&id("later"), 1);
+    let beyond = cast.rig.submit(split(broadcast()));
+    assert_eq!(cast.rig.run(beyond).reason, Some(Reason::TooManyWorkers));
 }
 
 #[test]
@@ -463,6 +467,14 @@ fn a_task_that_every_child_would_copy_is_bounded_for_runs_without_a_job() {
     let long = |route| Definition { route, ..Definition::of(Task::Shell("x".repeat(40_000))) };
     let refused = cast.rig.ask(Command::Submit(submit(long(shards(2)))));
     assert!(matches!(refused, Err(Refusal::Invalid(invalid)) if invalid.field == "task"));
+    let mut step = Step::of("load".parse().unwrap(), Work::Task(Task::Shell("x".repeat(40_000))));
+    step.policies.route = Some(Box::new(shards(2)));
+    let inner = Workflow { steps: vec![step], finally: Vec::new(), output: None };
+    let nested = Step::of("nested".parse().unwrap(), Work::Workflow(Box::new(inner)));
+    let whole = Workflow { steps: vec![nested], finally: Vec::new(), output: None };
+    let refused = cast.rig.ask(Command::Submit(submit(Definition::of(Task::Workflow(Box::new(whole))))));
+    let field = "task.workflow.steps.nested.task.workflow.steps.load.task";
+    assert!(matches!(refused, Err(Refusal::Invalid(invalid)) if invalid.field == field));
     cast.rig.ask(put("job", long(shards(2)))).unwrap();
     cast.rig.submit(long(Route::default()));
 }

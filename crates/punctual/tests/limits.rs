@@ -162,8 +162,9 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         (
             "child runs of a split run, `route.shards`",
             count(limits::CHILDREN_MAX as usize),
-            "422 `invalid`; a broadcast to more workers is a recorded skip",
+            "422 `invalid`",
         ),
+        ("workers of a broadcast", count(limits::BROADCAST_MAX as usize), "a recorded skip"),
         ("steps of a workflow, with its sub-workflows", count(limits::WORKFLOW_STEPS_MAX), "refused"),
         ("entries in `needs` and `switch` of a workflow", count(limits::WORKFLOW_EDGES_MAX), "refused"),
         ("steps in a chain of a workflow", count(limits::WORKFLOW_DEPTH_MAX), "refused"),

@@ -26,7 +26,7 @@ pub(crate) use self::step::{read_step, step_body, step_state_number};
 use crate::{Error, Result};
 
 /// The first byte of a run's body. A change of `core::run::Run` needs a new version.
-const RUN_VERSION: u8 = 11;
+const RUN_VERSION: u8 = 12;
 
 /// Writes a run into the buffer, replacing its contents.
 pub(crate) fn write_run(run: &Run, buffer: &mut Vec<u8>) -> Result<()> {

@@ -4,7 +4,7 @@ use super::labels::{check_labels, check_search};
 use super::{Definition, Invalid, check_description, limit};
 use crate::task::{self, Task};
 use crate::template::Scope;
-use crate::workflow::{Step, Workflow};
+use crate::workflow::{Step, Work, Workflow};
 use crate::{limits, schedule};
 
 impl Definition {
@@ -47,10 +47,11 @@ impl Definition {
         let field = match self.workflow() {
             None if self.route.splits() && too_long(&|| serde_json::to_vec(&self.task)) => "task".to_owned(),
             Some(workflow) => {
-                let is_copied =
-                    |step: &&Step| step.map.is_some() && too_long(&|| serde_json::to_vec(&step.work));
-                let Some(step) = workflow.all().find(is_copied) else { return Ok(()) };
-                format!("task.workflow.steps.{}.task", step.name)
+                let is_too_long = |step: &Step| too_long(&|| serde_json::to_vec(&step.work));
+                match copied(workflow, "task", &is_too_long) {
+                    Some(field) => field,
+                    None => return Ok(()),
+                }
             }
             None => return Ok(()),
         };
@@ -191,6 +192,21 @@ impl Definition {
             None => Ok(()),
         }
     }
+}
+
+/// The field of the first step that has many child runs and that `is_too_long`. Each of these runs carries a copy of it.
+fn copied(workflow: &Workflow, within: &str, is_too_long: &dyn Fn(&Step) -> bool) -> Option<String> {
+    workflow.all().find_map(|step| {
+        let field = format!("{within}.workflow.steps.{}.task", step.name);
+        let splits = step.policies.route.as_ref().is_some_and(|route| route.splits());
+        if (step.map.is_some() || splits) && is_too_long(step) {
+            return Some(field);
+        }
+        match &step.work {
+            Work::Workflow(inner) => copied(inner, &field, is_too_long),
+            _ => None,
+        }
+    })
 }
 
 /// Variables that would change how the program is loaded, or that Punctual sets itself.

@@ -113,7 +113,7 @@ impl fmt::Display for Reason {
             Reason::ParamsTooLong => "its parameters would be too long, with what started it",
             Reason::WorkflowOutput => "its steps succeeded, but its `output` cannot be evaluated",
             Reason::TooManyWorkers => {
-                "more workers fit than a run may have child runs: narrow its `route.selector`"
+                "more workers fit than a broadcast may reach: narrow its `route.selector`"
             }
             Reason::WorkerGone => "its worker is gone, and it is meant for no other",
             Reason::Overlap => "an earlier run of the job was still active",

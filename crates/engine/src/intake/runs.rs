@@ -50,6 +50,8 @@ impl Shard {
         let cause = if now { Cause::UserNow } else { Cause::User };
         if live.run.cancelling().is_none_or(|earlier| cause.replaces(earlier)) {
             self.stop(run, cause, cx);
+            // A run whose child runs have all ended with it has ended too.
+            self.advance_workflows(cx);
         }
         self.as_it_is(namespace, run)
     }

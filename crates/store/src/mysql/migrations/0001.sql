@@ -178,7 +178,7 @@ CREATE TABLE IF NOT EXISTS run_terms (
     KEY run_terms_of_run (run)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- The steps of workflows, as long as the run is kept. `item` is 0 for the step itself, and counts the items of a `map`
+-- The steps of workflows and the parts of split runs, as long as the run is kept. `item` is 0 for the step itself, and counts the items of a `map`
 -- from 1. `child` is the run that executes it.
 CREATE TABLE IF NOT EXISTS steps (
     run     BIGINT   NOT NULL,

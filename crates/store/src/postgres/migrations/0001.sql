@@ -159,7 +159,7 @@ CREATE TABLE run_terms (
 );
 CREATE INDEX run_terms_of_run ON run_terms (run);
 
--- The steps of workflows, as long as the run is kept. `item` is 0 for the step itself, and counts the items of a `map`
+-- The steps of workflows and the parts of split runs, as long as the run is kept. `item` is 0 for the step itself, and counts the items of a `map`
 -- from 1. `child` is the run that executes it.
 CREATE TABLE steps (
     run     int8  NOT NULL,
