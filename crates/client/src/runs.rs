@@ -55,6 +55,12 @@ impl Client {
         self.post(keyed(request, submit.key.as_deref()), submit).await
     }
 
+    /// A run; if it is split, without its child runs: for requests that are repeated until it has ended.
+    pub async fn poll_run(&self, namespace: &Namespace, run: RunId) -> Result<Run> {
+        let request = self.in_namespace(Method::GET, namespace, &format!("/runs/{run}"));
+        self.get(request.query(&[("children", false)])).await
+    }
+
     pub async fn run(&self, namespace: &Namespace, run: RunId, events: bool) -> Result<Run> {
         let request = self.in_namespace(Method::GET, namespace, &format!("/runs/{run}"));
         self.get(request.query(&[("events", events)])).await

@@ -60,6 +60,8 @@ pub(crate) struct Listing {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Detail {
     events: Option<Text<bool>>,
+    /// Whether the parts of a split run are listed. The default is true.
+    children: Option<Text<bool>>,
 }
 
 pub(crate) async fn list(
@@ -191,7 +193,8 @@ pub(crate) async fn show(
     let shown =
         if with_events { Run::with_events(&run, &definition) } else { Run::with_attempts(&run, &definition) };
     let is_split = run.has_begun_steps() && definition.workflow().is_none();
-    let children = if is_split { Some(endpoints.parts(run.id).await?) } else { None };
+    let with_children = detail.children.is_none_or(|children| children.0);
+    let children = if is_split && with_children { Some(endpoints.parts(run.id).await?) } else { None };
     Ok(Json(Run { children, ..shown }))
 }
 

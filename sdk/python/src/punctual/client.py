@@ -188,10 +188,10 @@ class Client:
         """Waits until a run has ended, in whatever state. Raises `TimeoutError` after `timeout` seconds."""
         async with asyncio.timeout(timeout):
             pause = PAUSE_MIN
-            while not (run := await self.run(id)).ended:
+            while not _run(await self._get(f"/runs/{_path(id)}?children=false")).ended:
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.5, PAUSE_MAX)
-            return run
+            return await self.run(id)
 
     async def cancel(self, id: str, *, now: bool = False) -> Run:
         """Cancels a run. Its attempt is asked to end: `wait` says when it has. With `now` it has no grace period."""

@@ -61,13 +61,16 @@ pub(super) async fn finish(session: &Session, run: Run) -> Result<(), Failure> {
 }
 
 async fn until_ended(session: &Session, mut run: Run, line: &indicatif::ProgressBar) -> Result<Run, Failure> {
+    if run.state.0.is_terminal() {
+        return Ok(run);
+    }
     while !run.state.0.is_terminal() {
         let far = progress_words(&run).map(|far| format!(", {far}")).unwrap_or_default();
         line.set_message(format!("run {} is {}{far}", run.id, run.state));
         tokio::time::sleep(LOOK_AGAIN).await;
-        run = session.client.run(&session.namespace, run.id.0, false).await?;
+        run = session.client.poll_run(&session.namespace, run.id.0).await?;
     }
-    Ok(run)
+    Ok(session.client.run(&session.namespace, run.id.0, false).await?)
 }
 
 /// Fails unless every run has succeeded.

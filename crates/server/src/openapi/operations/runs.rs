@@ -43,6 +43,10 @@ pub(super) fn runs() -> Vec<Operation> {
         .refuses(&[Code::NoSuchJob]),
         get(RUN, "show_run", "Show a run")
             .query("events", &json!({ "type": "boolean" }))
+            .query(
+                "children",
+                &json!({ "type": "boolean", "description": "False leaves out the parts of a split run." }),
+            )
             .answers::<Run>(200, "The run")
             .refuses(&[Code::NoSuchRun]),
         get(

@@ -57,6 +57,8 @@ async fn the_children_of_a_run_are_listed_by_their_parent() {
     assert_eq!(page("&state=failed").await.0, [0; 0]);
     let whole: Run = scene.get(&format!("{RUNS}/{}", parent.id)).await.read(200);
     let children = whole.children.unwrap();
+    let brief: Run = scene.get(&format!("{RUNS}/{}?children=false", whole.id)).await.read(200);
+    assert_eq!((brief.id, brief.children), (whole.id, None));
     let second: Run = scene.get(&format!("{RUNS}/{}", children[1].run)).await.read(200);
     assert_eq!((second.parent, second.step.as_deref()), (Some(parent.id), Some("1")));
     assert_eq!(second.trigger.0.word(), "parent");
