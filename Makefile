@@ -12,7 +12,7 @@ DATA ?= ./data
 # `make sim SEED=7` replays one seed; `make sim SEEDS=5000` sweeps that many.
 SEEDS ?= 200
 # `make bench BENCH=runs` measures one thing.
-BENCH ?= cron graph runs runs-postgres runs-mariadb remote lateness fires herd jobs progress workflow resp console python
+BENCH ?= cron graph runs runs-postgres runs-mariadb remote lateness fires herd jobs progress workflow workflow-postgres shares resp console python
 # How many cases `make contract` sends to each operation.
 EXAMPLES ?= 100
 # How long each fuzz target runs.
@@ -85,7 +85,7 @@ contract: test-deps ## hold the running server against its OpenAPI document: EXA
 	scripts/contract/run $(TARGET)/debug/punctual $(EXAMPLES)
 
 # Only two packages are built: with the whole workspace, the simulator's planted faults would be compiled in.
-bench: build-deps $(if $(filter console,$(BENCH)),console) ## measure a release build: BENCH=cron|graph|runs|runs-postgres|runs-mariadb|remote|lateness|fires|herd|jobs|progress|workflow|resp|console|python for one
+bench: build-deps $(if $(filter console,$(BENCH)),console) ## measure a release build: BENCH=cron|graph|runs|runs-postgres|runs-mariadb|remote|lateness|fires|herd|jobs|progress|workflow|workflow-postgres|shares|resp|console|python for one
 	cargo build --release -p punctual -p punctual-bench --bin punctual --bin resp-load
 	for bench in $(BENCH); do \
 	  server=; verb=$$bench; \
@@ -116,8 +116,14 @@ bench: build-deps $(if $(filter console,$(BENCH)),console) ## measure a release 
 	    herd) options="--jobs 100000" ;; \
 	    jobs) options="--count 1000000" ;; \
 	    progress) options="--attempts 100 --rate 1000" ;; \
-	    workflow) options="--chain 1000 --fan 5000 --map 10000" ;; \
-	    *) echo "no benchmark \`$$bench\`: cron, graph, runs, runs-postgres, runs-mariadb, remote, lateness, fires, herd, jobs, progress, workflow, resp, console or python" >&2; exit 2 ;; \
+	    workflow | workflow-postgres) \
+	      if [ $$bench = workflow-postgres ]; then \
+	        scripts/install-deps test; \
+	        server="scripts/with-server postgres"; \
+	      fi; \
+	      verb=workflow; options="--chain 1000 --fan 5000 --map 10000" ;; \
+	    shares) options="--count 100000" ;; \
+	    *) echo "no benchmark \`$$bench\`: cron, graph, runs, runs-postgres, runs-mariadb, remote, lateness, fires, herd, jobs, progress, workflow, workflow-postgres, shares, resp, console or python" >&2; exit 2 ;; \
 	  esac; \
 	  $$server $(TARGET)/release/punctual bench $$verb $$options; \
 	done

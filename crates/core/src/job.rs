@@ -7,6 +7,7 @@ mod message;
 mod pause;
 mod planning;
 pub mod route;
+mod share;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -31,6 +32,7 @@ pub use crate::invalid::Invalid;
 pub use limit::Limit;
 pub use pause::{Pause, check_reason};
 pub use route::{Labels, Route, Strategy};
+pub use share::Share;
 
 /// A job as the store keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -112,6 +114,8 @@ pub struct Definition {
     /// The parameters whose values a run is found by.
     pub search: Vec<String>,
     pub route: Route,
+    /// `None` means that its runs take turns under the name of their namespace only.
+    pub share: Option<Share>,
 }
 
 impl Definition {
@@ -137,6 +141,7 @@ impl Definition {
             labels: Labels::new(),
             search: Vec::new(),
             route: Route::default(),
+            share: None,
         }
     }
 }

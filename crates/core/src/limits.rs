@@ -117,6 +117,8 @@ pub const BY_HAND_MAX: usize = 100;
 pub const PAUSE_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 /// Failed runs in a row after which a job can be paused.
 pub const PAUSE_AFTER_MAX: u32 = 1_000;
+/// The weight of a share: how many turns a key may have while another one has a single turn.
+pub const SHARE_WEIGHT_MAX: u32 = 1_000;
 /// The comment of a decision on a step or a run.
 pub const COMMENT_BYTES_MAX: usize = 1024;
 /// Changes in one commit: enough to amortise an fsync, few enough not to delay the next answer.

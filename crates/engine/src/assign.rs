@@ -78,8 +78,10 @@ impl Shard {
             return;
         };
         let wish = wish_of(live, || self.params_of(live));
+        let (share_key, weight) = self.share_of(live).unzip();
         let Some(live) = self.runs.get_mut(&run) else { return };
-        let ready_run = ReadyRun { run, priority: live.run.priority, since, class: live.class(), wish };
+        live.share_key = share_key;
+        let ready_run = ReadyRun { weight: weight.unwrap_or(1), ..live.ready_run(since, wish) };
         let lack = cx.pool.enqueue(ready_run);
         let fits = lack.is_none();
         if let Some(lack) = lack {

@@ -106,6 +106,16 @@ impl Shard {
         live.run.split_parent().and_then(|parent| self.runs.get(&parent)).unwrap_or(live)
     }
 
+    /// The share key of a run, with its weight. Child runs share slots with the run of the job that they belong to.
+    pub(crate) fn share_of(&self, live: &LiveRun) -> Option<(Arc<str>, u32)> {
+        let mut of = live;
+        while let Some(parent) = of.run.parent().and_then(|parent| self.runs.get(&parent)) {
+            of = parent;
+        }
+        let share = of.definition.share.as_ref()?;
+        Some((share.key_for(&self.params_of(of), of.run.due)?, share.weight))
+    }
+
     /// Notes whether the only worker that a ready child may go to is here. If not, it may come back within a lease.
     pub(crate) fn note_presence(&mut self, run: RunId, is_here: bool, cx: &Context<'_>) {
         if is_here {

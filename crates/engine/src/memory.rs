@@ -21,7 +21,7 @@ use punctual_core::workflow::{StepRecord, Workflow};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::limits::Counters;
-use crate::pool::Class;
+use crate::pool::{Class, ReadyRun, Share, Wish};
 
 pub(crate) type JobKey = (Namespace, Name);
 
@@ -121,12 +121,35 @@ pub(crate) struct LiveRun {
     pub(crate) reused: Vec<Arc<StepRecord>>,
     /// Its key for each limit of its job.
     pub(crate) limit_keys: Box<[Arc<str>]>,
+    /// Its share key, set when it becomes ready. `None` means that it has none.
+    pub(crate) share_key: Option<Arc<str>>,
 }
 
 impl LiveRun {
     pub(crate) fn new(run: Arc<Run>, definition: Arc<Definition>, stored: bool) -> LiveRun {
         let definition = run.own_definition(definition);
-        LiveRun { run, definition, stored, saved_at: None, reused: Vec::new(), limit_keys: Box::default() }
+        LiveRun {
+            run,
+            definition,
+            stored,
+            saved_at: None,
+            reused: Vec::new(),
+            limit_keys: Box::default(),
+            share_key: None,
+        }
+    }
+
+    /// The run as the pool knows it, ready since then.
+    pub(crate) fn ready_run(&self, since: Timestamp, wish: Option<Wish>) -> ReadyRun {
+        ReadyRun {
+            run: self.run.id,
+            priority: self.run.priority,
+            since,
+            share: Share { namespace: self.run.namespace.clone(), key: self.share_key.clone() },
+            weight: 1,
+            class: self.class(),
+            wish,
+        }
     }
 
     /// The requirements on a worker.

@@ -87,7 +87,7 @@ impl Shard {
         match state {
             State::Waiting { wait: Wait::Due(at) } => self.plan.disarm(Some(*at), TimerOwner::Run(run)),
             State::Ready { since } => {
-                cx.pool.dequeue(live.class(), live.run.priority, *since, run);
+                cx.pool.dequeue(live.ready_run(*since, None));
                 self.absent.remove(&run);
             }
             State::Running { assignee, .. } => cx.pool.give_back(assignee, run, live.run.split_parent()),

@@ -1,9 +1,12 @@
-//! Who is next: the highest priority of all shards, then the longest wait.
+//! Who is next: the highest priority of all shards, then the share whose turn it is, then the longest wait.
 
 use proptest::prelude::*;
 use punctual_core::command::{Command, Submit};
 use punctual_core::ids::{RunId, ShardId};
-use punctual_core::job::Definition;
+use punctual_core::job::{Definition, Overlap, Share};
+use punctual_core::run::Status;
+use punctual_core::task::Task;
+use punctual_core::workflow::{Step, Work, Workflow};
 use punctual_engine::Settings;
 
 use crate::support::{Rig, made, manual, span, submit};
@@ -72,6 +75,62 @@ fn a_reloaded_run_keeps_its_place() {
     let mut given = rig.assigned();
     given.dedup();
     assert_eq!(given, order, "the first one was offered again, under its own token");
+}
+
+fn submit_in(rig: &mut Rig, namespace: &str, definition: Definition) -> RunId {
+    let namespace = namespace.parse().expect("a namespace");
+    made(rig.ask(Command::Submit(Submit { namespace, ..submit(definition) })))
+}
+
+fn shared(key: &str, weight: u32) -> Definition {
+    Definition { share: Some(Share { key: key.to_owned(), weight }), overlap: Overlap::Allow, ..manual() }
+}
+
+/// How many of the first assignments went to each of two groups of runs.
+fn counts(assigned: &[RunId], first: usize, groups: [&[RunId]; 2]) -> [usize; 2] {
+    groups.map(|group| assigned.iter().take(first).filter(|run| group.contains(run)).count())
+}
+
+#[test]
+fn a_flood_of_one_namespace_lets_the_others_take_turns() {
+    let (mut rig, _) = busy();
+    let flood: Vec<RunId> = (0..50).map(|_| submit_in(&mut rig, "flood", manual())).collect();
+    rig.advance("1ms");
+    let small: Vec<RunId> = (0..5).map(|_| submit_in(&mut rig, "small", manual())).collect();
+    let assigned = drain(&mut rig);
+    assert_eq!(counts(&assigned, 11, [&flood, &small]), [5, 5]);
+    assert_eq!(counts(&assigned, usize::MAX, [&flood, &small]), [50, 5]);
+}
+
+#[test]
+fn keys_get_slots_by_their_weights_after_a_reload_too() {
+    let (mut rig, _) = busy();
+    rig.put("crawl", shared("crawl", 70));
+    rig.put("mail", shared("{{ params.kind | default('mail') }}", 30));
+    let crawl: Vec<RunId> = (0..100).map(|_| rig.start("crawl")).collect();
+    let mail: Vec<RunId> = (0..100).map(|_| rig.start("mail")).collect();
+    rig.reload();
+    let mut assigned = drain(&mut rig);
+    assigned.dedup();
+    assert_eq!(counts(&assigned, 101, [&crawl, &mail]), [70, 30]);
+}
+
+#[test]
+fn the_steps_of_a_workflow_share_slots_as_their_job_says() {
+    let (mut rig, _) = busy();
+    let names = (0..20).map(|index| format!("s{index}").parse().expect("a name"));
+    let steps = names.map(|name| Step::of(name, Work::Task(Task::Noop))).collect();
+    let workflow = Task::Workflow(Box::new(Workflow { steps, finally: Vec::new(), output: None }));
+    rig.put("flow", Definition { task: workflow, ..shared("flow", 1) });
+    let whole = rig.start("flow");
+    let plain: Vec<RunId> = (0..20).map(|_| rig.submit(manual())).collect();
+    while rig.run(plain[19]).status() != Status::Succeeded || rig.run(whole).status() != Status::Succeeded {
+        let at_work = rig.running().into_iter().find(|run| *run != whole).expect("one slot is in use");
+        rig.succeed(at_work);
+    }
+    let assigned = rig.assigned();
+    let steps: Vec<RunId> = assigned.iter().copied().filter(|run| rig.run(*run).parent() == Some(whole)).collect();
+    assert_eq!(counts(&assigned, 21, [&steps, &plain]), [10, 10]);
 }
 
 proptest! {

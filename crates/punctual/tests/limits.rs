@@ -203,6 +203,7 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
             "the step fails with `too_many_approvals`",
         ),
         ("time until a pause of a job ends by itself", span(limits::PAUSE_MAX), "422 `invalid`"),
+        ("`share.weight`", format!("1 to {}", count(limits::SHARE_WEIGHT_MAX)), "422 `invalid`"),
         ("`pause_after`", format!("1 to {}", count(limits::PAUSE_AFTER_MAX)), "422 `invalid`"),
         (
             "comment of a decision on a step or a run, reason of a pause",

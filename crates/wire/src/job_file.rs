@@ -28,7 +28,7 @@ use crate::tree::{Node, Value};
 
 pub use limit::{Beyond, Limit, Limits, Rate, Starts};
 pub use one_or_many::OneOrMany;
-pub use policy::{Backoff, Keep, Misfire, MisfirePolicy, Overlap, Retry, RetryOn, Unique};
+pub use policy::{Backoff, Keep, Misfire, MisfirePolicy, Overlap, Retry, RetryOn, Share, Unique};
 pub use route::{Route, Strategy};
 pub use schedule::{Schedule, Schedules, read_cron};
 pub(crate) use task::NEEDED;
@@ -87,6 +87,8 @@ pub struct JobFile {
     pub route: Option<Route>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<Share>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unique: Option<Unique>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -201,6 +203,7 @@ impl JobFile {
         if let Some(limits) = self.limits {
             definition.limits = limits.convert("limits", Limit::into_core)?;
         }
+        definition.share = self.share.map(Share::into_core).transpose()?;
         definition.unique = self.unique.map(Unique::into_core).transpose()?;
         definition.dead_letter = self.dead_letter.unwrap_or(definition.dead_letter);
         definition.pause_after = self.pause_after;
@@ -229,6 +232,7 @@ impl JobFile {
             priority: Some(definition.priority),
             route: Some(Route::of(&definition.route)),
             limits: Limits::of(definition.limits.iter().map(Limit::of).collect()),
+            share: definition.share.as_ref().map(Share::of),
             unique: definition.unique.as_ref().map(Unique::of),
             dead_letter: Some(definition.dead_letter),
             pause_after: definition.pause_after,

@@ -1,7 +1,7 @@
 //! Refuses invalid definitions, before anything of them is stored.
 
 use super::labels::{check_labels, check_search};
-use super::{Definition, Invalid, check_description, limit};
+use super::{Definition, Invalid, Share, check_description, limit};
 use crate::task::{self, Task};
 use crate::template::Scope;
 use crate::workflow::{Step, Work, Workflow};
@@ -154,6 +154,7 @@ impl Definition {
             ));
         }
         limit::check(&self.limits)?;
+        self.share.as_ref().map_or(Ok(()), Share::check)?;
         if self.pause_after.is_some_and(|most| most == 0 || most > limits::PAUSE_AFTER_MAX) {
             return Err(Invalid::new(
                 "pause_after",

@@ -10,11 +10,11 @@ mod present;
 mod roster;
 mod route;
 mod children;
+mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_core::Timestamp;
 use punctual_core::attempt::{Order, Report};
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 use punctual_core::job::{Invalid, Strategy};
@@ -29,6 +29,7 @@ use children::ChildrenByWorker;
 pub use present::{Load, Present};
 use ready::ReadyQueues;
 pub(crate) use ready::{Class, ReadyRun, Wish};
+pub(crate) use turns::Share;
 pub use roster::{Heard, Roster, Silence};
 use route::{Choice, Memories};
 
@@ -212,8 +213,8 @@ impl Pool {
         self.ready.join(ready_run, |class| roster.lack(class))
     }
 
-    pub(crate) fn dequeue(&mut self, class: Class, priority: u8, since: Timestamp, run: RunId) {
-        self.ready.leave(class, priority, since, run);
+    pub(crate) fn dequeue(&mut self, ready_run: ReadyRun) {
+        self.ready.leave(ready_run);
     }
 
     /// Checks again which runs have a worker that fits, after workers came or left. Returns the runs whose reason
@@ -236,13 +237,14 @@ impl Pool {
         }
         let roster = &self.roster;
         let mut open = None;
-        let (class, run) = self.ready.first(|class| match &class.pin {
+        let next = self.ready.first(|class| match &class.pin {
             // Looked up in one set: a broadcast makes as many queues as there are workers.
             Some(pin) => {
                 open.get_or_insert_with(|| roster.names_open()).contains(&**pin) && roster.has_free(class)
             }
             None => roster.has_free(class),
         })?;
+        let (class, run) = (&next.class, next.run());
         if !has_room(run.shard()) {
             return None;
         }
@@ -260,8 +262,7 @@ impl Pool {
                 route::choose(wish.strategy, run, wish, &fit, self.memories.of(wish.job))?
             }
         };
-        let class = class.clone();
-        self.ready.pop_first(&class);
+        self.ready.serve(next);
         Some(Match { run, worker, passed_over })
     }
 
@@ -389,13 +390,15 @@ fn keep_others(left: &str, fit: &mut Vec<Present<'_>>, can_take: impl Fn(&Presen
 
 #[cfg(test)]
 mod tests {
+    use punctual_core::Timestamp;
     use punctual_core::task::Kind;
 
     use super::*;
 
     fn ready_run(run: i64, kind: Kind) -> ReadyRun {
         let class = Class { kind, function: None, selector: None, pin: None };
-        ReadyRun { run: RunId(run), priority: 5, since: Timestamp::from_millis(run), class, wish: None }
+        let (since, share) = (Timestamp::from_millis(run), Share { namespace: Namespace::default(), key: None });
+        ReadyRun { run: RunId(run), priority: 5, since, share, weight: 1, class, wish: None }
     }
 
     fn pool() -> Pool {

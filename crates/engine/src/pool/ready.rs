@@ -1,9 +1,11 @@
-//! The queues of ready runs, each ordered by priority, then by the time the run became ready, then by id.
+//! The queues of ready runs. Priority goes first; within a priority, namespaces and share keys take turns
+//! ([`super::turns`]); the runs of one key are ordered by the time they became ready, then by id.
 //!
 //! Runs with the same requirements on a worker share a queue, so that a run which no worker takes does not block
 //! others. There are as many queues as different requirements, not as runs: a million runs of the default route share
 //! one.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -18,21 +20,35 @@ use punctual_core::task::Kind;
 use punctual_core::worker::Announcement;
 use rustc_hash::FxHashMap;
 
-pub(super) type ReadyPosition = (u8, Timestamp, RunId);
+use super::turns::{Share, Turns};
+
+/// Where a run is in its queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    /// 0 for the highest priority.
+    level: u8,
+    share: Share,
+    since: Timestamp,
+    run: RunId,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct ReadyQueues {
     queues: BTreeMap<Class, ReadyQueue>,
+    /// The turns of each level that has runs.
+    turns: BTreeMap<u8, Turns>,
     /// The wishes of runs whose route is more than "the least loaded worker that fits".
     wishes: FxHashMap<RunId, Wish>,
     len: usize,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct ReadyQueue {
-    pub(super) runs: BTreeSet<ReadyPosition>,
+struct ReadyQueue {
+    /// By level and share, those that wait longest first.
+    runs: BTreeMap<u8, BTreeMap<Share, BTreeSet<(Timestamp, RunId)>>>,
+    len: usize,
     /// Why no present worker fits, as last told to the runs. `None` means that one fits.
-    pub(super) lack: Option<Lack>,
+    lack: Option<Lack>,
 }
 
 /// The requirements that a worker must meet to fit a run.
@@ -63,14 +79,14 @@ pub(crate) struct Wish {
     pub(crate) left: Option<Arc<str>>,
     /// The name of the worker that the run was moved to. It waits for this worker as long as it is present.
     pub(crate) to: Option<Arc<str>>,
-    pub(super) position: ReadyPosition,
+    /// Set when it is put into its queue.
+    place: Option<Place>,
     pub(super) pin: Option<Arc<str>>,
 }
 
 impl Wish {
     pub(crate) fn new(strategy: Strategy, job: Option<JobId>, key: u64, avoid: Vec<Arc<str>>) -> Self {
-        let position = (0, Timestamp::default(), RunId(0));
-        Wish { strategy, job, key, avoid, parent: None, left: None, to: None, position, pin: None }
+        Wish { strategy, job, key, avoid, parent: None, left: None, to: None, place: None, pin: None }
     }
 
     /// Whether it is for one of the present workers only.
@@ -85,13 +101,74 @@ pub(crate) struct ReadyRun {
     pub(crate) run: RunId,
     pub(crate) priority: u8,
     pub(crate) since: Timestamp,
+    pub(crate) share: Share,
+    pub(crate) weight: u32,
     pub(crate) class: Class,
     /// `None` means that the least loaded worker takes it.
     pub(crate) wish: Option<Wish>,
 }
 
-pub(super) fn position(priority: u8, since: Timestamp, run: RunId) -> ReadyPosition {
-    (PRIORITY_MAX.saturating_sub(priority), since, run)
+/// The run that is served next.
+#[derive(Debug)]
+pub(super) struct Next {
+    pub(super) class: Class,
+    place: Place,
+}
+
+impl Next {
+    pub(super) fn run(&self) -> RunId {
+        self.place.run
+    }
+}
+
+impl Place {
+    fn of(ready_run: &ReadyRun) -> Place {
+        let ReadyRun { run, priority, since, share, .. } = ready_run;
+        Place {
+            level: PRIORITY_MAX.saturating_sub(*priority),
+            share: share.clone(),
+            since: *since,
+            run: *run,
+        }
+    }
+}
+
+impl ReadyQueue {
+    fn insert(&mut self, place: Place) -> bool {
+        let Place { level, share, since, run } = place;
+        let runs = self.runs.entry(level).or_default().entry(share).or_default();
+        let is_new = runs.insert((since, run));
+        self.len += usize::from(is_new);
+        is_new
+    }
+
+    fn remove(&mut self, place: &Place) -> bool {
+        let Some(shares) = self.runs.get_mut(&place.level) else { return false };
+        let Some(runs) = shares.get_mut(&place.share) else { return false };
+        let was_here = runs.remove(&(place.since, place.run));
+        if runs.is_empty() {
+            shares.remove(&place.share);
+        }
+        if shares.is_empty() {
+            self.runs.remove(&place.level);
+        }
+        self.len -= usize::from(was_here);
+        was_here
+    }
+
+    fn contains(&self, place: &Place) -> bool {
+        let runs = self.runs.get(&place.level).and_then(|shares| shares.get(&place.share));
+        runs.is_some_and(|runs| runs.contains(&(place.since, place.run)))
+    }
+
+    /// The run of this level and share that waits longest.
+    fn first(&self, level: u8, share: &Share) -> Option<(Timestamp, RunId)> {
+        self.runs.get(&level)?.get(share)?.first().copied()
+    }
+
+    fn in_order(&self) -> impl Iterator<Item = RunId> {
+        self.runs.values().flat_map(BTreeMap::values).flatten().map(|(_, run)| *run)
+    }
 }
 
 /// A requirement that a worker does not meet; the closest to fitting comes first.
@@ -154,70 +231,100 @@ impl ReadyQueues {
         ready_run: ReadyRun,
         lack: impl FnOnce(&Class) -> Option<Lack>,
     ) -> Option<Lack> {
-        let ReadyRun { run, priority, since, mut class, wish } = ready_run;
-        let position = position(priority, since, run);
+        let place = Place::of(&ready_run);
+        let ReadyRun { run, weight, mut class, wish, .. } = ready_run;
         if let Some(mut wish) = wish {
             class.pin.clone_from(&wish.pin);
-            wish.position = position;
+            wish.place = Some(place.clone());
             self.wishes.insert(run, wish);
         }
-        self.insert(class, position, lack)
+        let (level, share) = (place.level, place.share.clone());
+        let queue = self.queue(class, lack);
+        let lack = queue.lack.clone();
+        if queue.insert(place) {
+            self.turns.entry(level).or_default().join(&share, weight);
+            self.len += 1;
+        }
+        lack
     }
 
-    fn insert(
-        &mut self,
-        class: Class,
-        position: ReadyPosition,
-        lack: impl FnOnce(&Class) -> Option<Lack>,
-    ) -> Option<Lack> {
-        let queue = match self.queues.entry(class) {
-            std::collections::btree_map::Entry::Occupied(queue) => queue.into_mut(),
-            std::collections::btree_map::Entry::Vacant(queue) => {
+    fn queue(&mut self, class: Class, lack: impl FnOnce(&Class) -> Option<Lack>) -> &mut ReadyQueue {
+        match self.queues.entry(class) {
+            Entry::Occupied(queue) => queue.into_mut(),
+            Entry::Vacant(queue) => {
                 let lack = lack(queue.key());
-                queue.insert(ReadyQueue { runs: BTreeSet::new(), lack })
+                queue.insert(ReadyQueue { lack, ..ReadyQueue::default() })
             }
-        };
-        self.len += usize::from(queue.runs.insert(position));
-        queue.lack.clone()
+        }
     }
 
-    pub(super) fn leave(&mut self, mut class: Class, priority: u8, since: Timestamp, run: RunId) {
-        if let Some(wish) = self.wishes.remove(&run) {
+    /// Removes a run that is not served.
+    pub(super) fn leave(&mut self, ready_run: ReadyRun) {
+        let place = Place::of(&ready_run);
+        let mut class = ready_run.class;
+        if let Some(wish) = self.wishes.remove(&ready_run.run) {
             class.pin = wish.pin;
         }
-        self.remove(&class, position(priority, since, run));
+        if self.remove(&class, &place) {
+            self.turn(place.level, |turns| turns.leave(&place.share));
+        }
     }
 
-    fn remove(&mut self, class: &Class, position: ReadyPosition) {
-        let Some(queue) = self.queues.get_mut(class) else { return };
-        self.len -= usize::from(queue.runs.remove(&position));
-        if queue.runs.is_empty() {
+    fn remove(&mut self, class: &Class, place: &Place) -> bool {
+        let Some(queue) = self.queues.get_mut(class) else { return false };
+        let was_here = queue.remove(place);
+        if queue.len == 0 {
             self.queues.remove(class);
         }
+        self.len -= usize::from(was_here);
+        was_here
     }
 
-    /// The queue whose first run comes before those of all other queues that `may` accepts.
-    pub(super) fn first(&self, mut may: impl FnMut(&Class) -> bool) -> Option<(&Class, RunId)> {
-        let firsts = || {
-            let fitting = self.queues.iter().filter(|(_, queue)| queue.lack.is_none());
-            fitting.filter_map(|(class, queue)| Some((*queue.runs.first()?, class)))
-        };
-        let ((_, _, run), class) = firsts().min()?;
-        if may(class) {
-            return Some((class, run));
+    fn turn(&mut self, level: u8, change: impl FnOnce(&mut Turns)) {
+        if let Some(turns) = self.turns.get_mut(&level) {
+            change(turns);
+            if turns.is_empty() {
+                self.turns.remove(&level);
+            }
         }
-        // Its workers are busy; those of other queues may be free.
-        let mut others: Vec<(ReadyPosition, &Class)> =
-            firsts().filter(|(position, _)| position.2 != run).collect();
-        others.sort_unstable();
-        others.into_iter().find(|(_, class)| may(class)).map(|((_, _, run), class)| (class, run))
     }
 
-    /// Removes the first run of a queue.
-    pub(super) fn pop_first(&mut self, class: &Class) {
-        if let Some(first) = self.queues.get(class).and_then(|queue| queue.runs.first().copied()) {
-            self.wishes.remove(&first.2);
-            self.remove(class, first);
+    /// The next run, of a queue that `may` accepts.
+    pub(super) fn first(&self, mut may: impl FnMut(&Class) -> bool) -> Option<Next> {
+        self.turns.iter().find_map(|(level, turns)| {
+            let waiting = self.queues.iter().filter(|(_, queue)| queue.lack.is_none() && queue.runs.contains_key(level));
+            let mut waiting: Vec<(&Class, &ReadyQueue)> = waiting.collect();
+            let mut was_asked = false;
+            for share in turns.in_order() {
+                let first_of = |waiting: &[(&Class, &ReadyQueue)]| {
+                    let first = |queue: &ReadyQueue| queue.first(*level, &share);
+                    let firsts = waiting.iter().filter_map(|(class, queue)| Some((first(queue)?, *class)));
+                    firsts.min().map(|(first, class)| (first, class.clone()))
+                };
+                let Some(mut next) = first_of(&waiting) else { continue };
+                if !was_asked && !may(&next.1) {
+                    // Its workers are busy; those of other queues may be free.
+                    was_asked = true;
+                    waiting.retain(|(class, _)| may(class));
+                    match first_of(&waiting) {
+                        Some(other) => next = other,
+                        None if waiting.is_empty() => return None,
+                        None => continue,
+                    }
+                }
+                let ((since, run), class) = next;
+                return Some(Next { class, place: Place { level: *level, share, since, run } });
+            }
+            None
+        })
+    }
+
+    /// Removes the run that is served now.
+    pub(super) fn serve(&mut self, next: Next) {
+        let Next { class, place } = next;
+        self.wishes.remove(&place.run);
+        if self.remove(&class, &place) {
+            self.turn(place.level, |turns| turns.serve(&place.share));
         }
     }
 
@@ -236,19 +343,19 @@ impl ReadyQueues {
         let classes: Vec<Class> = self.queues.keys().cloned().collect();
         for run in runs {
             let Some(wish) = self.wishes.get(&run).cloned() else { continue };
-            let stands = |class: &&Class| {
-                self.queues.get(*class).is_some_and(|queue| queue.runs.contains(&wish.position))
-            };
+            let Some(place) = wish.place.clone() else { continue };
+            let stands =
+                |class: &&Class| self.queues.get(*class).is_some_and(|queue| queue.contains(&place));
             let Some(old) = classes.iter().filter(|class| class.pin == wish.pin).find(stands) else {
                 continue;
             };
             let free = Class { pin: None, ..old.clone() };
             let new = pin(&free, &wish);
-            if new != wish.pin {
-                self.remove(old, wish.position);
+            if new != wish.pin && self.remove(old, &place) {
                 // A run is pinned to a worker that fits; without a pin none may fit. `fit_again` finds the reason.
                 let lack = new.is_none().then_some(Lack::Workers);
-                self.insert(Class { pin: new.clone(), ..free }, wish.position, |_| lack);
+                self.queue(Class { pin: new.clone(), ..free }, |_| lack).insert(place);
+                self.len += 1;
                 self.wishes.insert(run, Wish { pin: new, ..wish });
             }
         }
@@ -266,8 +373,8 @@ impl ReadyQueues {
             if queue.lack != now {
                 queue.lack.clone_from(&now);
                 // A pinned run fails when its worker stays absent, so all of them must be told.
-                let limit = if class.pin.is_some() { queue.runs.len() } else { limit };
-                changed.extend(queue.runs.iter().take(limit).map(|(_, _, run)| (*run, now.clone())));
+                let limit = if class.pin.is_some() { queue.len } else { limit };
+                changed.extend(queue.in_order().take(limit).map(|run| (run, now.clone())));
             }
         }
         changed
@@ -276,11 +383,23 @@ impl ReadyQueues {
     /// Removes the runs of a shard: none is assigned until the shard is led again.
     pub(super) fn forget(&mut self, shard: ShardId) {
         for queue in self.queues.values_mut() {
-            queue.runs.retain(|(_, _, run)| run.shard() != shard);
+            queue.runs.retain(|level, shares| {
+                shares.retain(|share, runs| {
+                    let before = runs.len();
+                    runs.retain(|(_, run)| run.shard() != shard);
+                    let gone = before - runs.len();
+                    queue.len -= gone;
+                    self.len -= gone;
+                    let turns = self.turns.get_mut(level).into_iter();
+                    turns.for_each(|turns| (0..gone).for_each(|_| turns.leave(share)));
+                    !runs.is_empty()
+                });
+                !shares.is_empty()
+            });
         }
-        self.queues.retain(|_, queue| !queue.runs.is_empty());
+        self.queues.retain(|_, queue| queue.len > 0);
+        self.turns.retain(|_, turns| !turns.is_empty());
         self.wishes.retain(|run, _| run.shard() != shard);
-        self.len = self.queues.values().map(|queue| queue.runs.len()).sum();
     }
 
     pub(super) fn len(&self) -> usize {
@@ -293,15 +412,15 @@ impl ReadyQueues {
 
     /// How many runs wait for which a present worker fits.
     pub(super) fn fitting(&self) -> usize {
-        self.queues.values().filter(|queue| queue.lack.is_none()).map(|queue| queue.runs.len()).sum()
+        self.queues.values().filter(|queue| queue.lack.is_none()).map(|queue| queue.len).sum()
     }
 
     /// The highest priority among the runs that this worker fits, and the number of these runs.
     pub(super) fn waits_for(&self, worker: &WorkerId, announced: &Announcement) -> (Option<u8>, u32) {
         let queues = self.queues.iter().filter(|(class, _)| class.fits(worker, announced));
         queues.fold((None, 0), |(highest, runs), (_, queue)| {
-            let priority = queue.runs.first().map(|(position, _, _)| PRIORITY_MAX - position);
-            (highest.max(priority), runs + u32::try_from(queue.runs.len()).unwrap_or(u32::MAX / 4))
+            let priority = queue.runs.first_key_value().map(|(level, _)| PRIORITY_MAX - level);
+            (highest.max(priority), runs + u32::try_from(queue.len).unwrap_or(u32::MAX / 4))
         })
     }
 }
@@ -314,16 +433,21 @@ mod tests {
         Class { kind, function: None, selector: None, pin: None }
     }
 
-    fn join(queues: &mut ReadyQueues, kind: Kind, (priority, since, run): (u8, i64, i64)) {
+    fn ready(kind: Kind, (priority, since, run): (u8, i64, i64), share: &str) -> ReadyRun {
         let (since, run) = (Timestamp::from_millis(since), RunId(run));
-        queues.join(ReadyRun { run, priority, since, class: class(kind), wish: None }, |_| None);
+        let share = Share { namespace: share.parse().unwrap(), key: None };
+        ReadyRun { run, priority, since, share, weight: 1, class: class(kind), wish: None }
+    }
+
+    fn join(queues: &mut ReadyQueues, kind: Kind, run: (u8, i64, i64)) {
+        queues.join(ready(kind, run, "default"), |_| None);
     }
 
     fn drain(queues: &mut ReadyQueues, mut may: impl FnMut(&Class) -> bool) -> Vec<i64> {
         let mut order = Vec::new();
-        while let Some((class, run)) = queues.first(&mut may).map(|(class, run)| (class.clone(), run)) {
-            queues.pop_first(&class);
-            order.push(run.0);
+        while let Some(next) = queues.first(&mut may) {
+            order.push(next.run().0);
+            queues.serve(next);
         }
         order
     }
@@ -340,7 +464,32 @@ mod tests {
             join(&mut queues, kind, ready);
         }
         assert_eq!(drain(&mut queues, |_| true), [2, 3, 1, 4]);
-        assert!(queues.is_empty() && queues.queues.is_empty());
+        assert!(queues.is_empty() && queues.queues.is_empty() && queues.turns.is_empty());
+    }
+
+    #[test]
+    fn a_flood_of_one_namespace_does_not_delay_the_others() {
+        let mut queues = ReadyQueues::default();
+        for run in 0..100 {
+            let kind = if run % 2 == 0 { Kind::Shell } else { Kind::Http };
+            queues.join(ready(kind, (5, run, run), "flood"), |_| None);
+        }
+        for run in [200, 201] {
+            queues.join(ready(Kind::Shell, (5, run, run), "small"), |_| None);
+        }
+        assert_eq!(drain(&mut queues, |_| true)[..5], [0, 200, 1, 201, 2]);
+    }
+
+    #[test]
+    fn a_share_whose_workers_are_busy_leaves_its_turn_to_others() {
+        let mut queues = ReadyQueues::default();
+        for run in 0..4 {
+            queues.join(ready(Kind::Http, (5, run, run), "a"), |_| None);
+            queues.join(ready(Kind::Shell, (5, run, 10 + run), "b"), |_| None);
+        }
+        queues.join(ready(Kind::Shell, (0, 0, 20), "a"), |_| None);
+        assert_eq!(drain(&mut queues, |class| class.kind == Kind::Shell), [10, 11, 12, 13, 20]);
+        assert_eq!(drain(&mut queues, |_| true), [0, 1, 2, 3]);
     }
 
     #[test]
@@ -353,12 +502,24 @@ mod tests {
     }
 
     #[test]
+    fn the_runs_of_a_shard_that_is_forgotten_are_gone() {
+        let mut queues = ReadyQueues::default();
+        let other = 1 << 12;
+        for run in [1, 2, other] {
+            join(&mut queues, Kind::Shell, (5, run, run));
+        }
+        queues.forget(RunId(1).shard());
+        assert_eq!((queues.len(), drain(&mut queues, |_| true)), (1, vec![other]));
+    }
+
+    #[test]
     fn who_leaves_is_gone_and_leaves_twice_in_vain() {
         let mut queues = ReadyQueues::default();
         join(&mut queues, Kind::Shell, (5, 1, 1));
         for _ in 0..2 {
-            queues.leave(class(Kind::Shell), 5, Timestamp::from_millis(1), RunId(1));
+            queues.leave(ready(Kind::Shell, (5, 1, 1), "default"));
             assert_eq!(queues.len(), 0);
         }
+        assert!(queues.turns.is_empty());
     }
 }

@@ -19,6 +19,7 @@ mod server;
 mod jobs;
 mod progress;
 mod workflow;
+mod shares;
 
 use clap::Subcommand;
 use serde::Serialize;
@@ -58,6 +59,9 @@ pub(crate) enum Verb {
         after_help = "Examples:\n  punctual bench workflow --chain 1000 --fan 5000 --map 10000 -o json\n  punctual bench workflow --store postgres://punctual@localhost/bench"
     )]
     Workflow(workflow::Workflow),
+    /// What a small namespace feels of a flood in another one, and how exact the weights of two keys are
+    #[command(after_help = "Examples:\n  punctual bench shares --count 100000 -o json")]
+    Shares(shares::Shares),
 }
 
 impl Verb {
@@ -72,6 +76,7 @@ impl Verb {
             Verb::Jobs(bench) => show(output, &bench.run().await.map_err(failed)?),
             Verb::Progress(bench) => show(output, &bench.run().await.map_err(failed)?),
             Verb::Workflow(bench) => show(output, &bench.run().await.map_err(failed)?),
+            Verb::Shares(bench) => show(output, &bench.run().await.map_err(failed)?),
         }
     }
 }

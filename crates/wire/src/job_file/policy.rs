@@ -201,6 +201,29 @@ impl Unique {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, expecting = "a map like { key: crawl, weight: 70 }")]
+pub struct Share {
+    /// Runs with the same key take turns together, beside the other keys of the namespace.
+    pub key: Option<String>,
+    /// How many turns the key has while a key of weight 1 has one. The default is 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u32>,
+}
+
+impl Share {
+    pub(super) fn into_core(self) -> Result<rule::Share, Error> {
+        let key = self
+            .key
+            .ok_or_else(|| Error::invalid("share.key", "is missing; write the key that the runs share slots by"))?;
+        Ok(rule::Share { key, weight: self.weight.unwrap_or(1) })
+    }
+
+    pub(super) fn of(share: &rule::Share) -> Share {
+        Share { key: Some(share.key.clone()), weight: Some(share.weight) }
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { runs: 1000, days: 30 }")]
 pub struct Keep {
     #[serde(skip_serializing_if = "Option::is_none")]

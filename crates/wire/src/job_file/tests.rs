@@ -226,6 +226,8 @@ fn what_people_write_is_understood() {
         ("limits: { running: 1 }", "/limits/running", "1"),
         ("unique: { key: order-17, for: 48h }", "/unique", r#"{"for":"2d","key":"order-17"}"#),
         ("unique: { key: order-17 }", "/unique/for", r#""1d""#),
+        ("share: { key: crawl, weight: 70 }", "/share", r#"{"key":"crawl","weight":70}"#),
+        ("share: { key: crawl }", "/share/weight", "1"),
         ("dead_letter: false", "/dead_letter", "false"),
         ("pause_after: 5", "/pause_after", "5"),
         ("keep: { runs: 10 }", "/keep", r#"{"days":30,"runs":10}"#),

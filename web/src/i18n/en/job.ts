@@ -139,6 +139,8 @@ export const job = {
   atMostOnce: 'A run starts at most once: a lost attempt is not repeated.',
   deadLetter: 'A run that fails for good becomes a dead letter.',
   noDeadLetter: 'A run that fails for good leaves no dead letter.',
+  share: (key: string, weight: number) => `Takes turns as ${key}, with weight ${weight}.`,
+  pauseAfter: (failures: number) => `Paused after ${count(failures, 'failed run')} in a row.`,
   limit: (limit: Limit) => {
     const parts = [
       typeof limit.running === 'number' && `at most ${count(limit.running, 'attempt')} at once`,

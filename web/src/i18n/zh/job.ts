@@ -132,6 +132,8 @@ export const job = {
   atMostOnce: '每次运行最多启动一次：丢失的尝试不会重复。',
   deadLetter: '最终失败的运行会成为死信。',
   noDeadLetter: '最终失败的运行不产生死信。',
+  share: (key: string, weight: number) => `空闲槽位不足时按 ${key} 轮流执行，权重 ${num(weight)}。`,
+  pauseAfter: (failures: number) => `连续失败 ${num(failures)} 次后暂停。`,
   limit: (limit: Limit) => {
     const parts = [
       typeof limit.running === 'number' && `同时最多 ${num(limit.running)} 次尝试`,

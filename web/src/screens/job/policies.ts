@@ -7,7 +7,7 @@ import type { Lang } from '../../lib/time';
 
 export function policySentences(job: JobFile, words: Words['job'], lang: Lang): string[] {
   const span = (text: string) => spanWords(text, lang);
-  const { retry, route, misfire, keep, limits, unique } = job;
+  const { retry, route, misfire, keep, limits, share, unique } = job;
   const sentences = [job.timeout ? words.timeout(span(job.timeout)) : words.noTimeout];
   if (job.grace) sentences.push(words.grace(span(job.grace)));
   const attempts = retry?.attempts ?? 1;
@@ -25,6 +25,8 @@ export function policySentences(job: JobFile, words: Words['job'], lang: Lang): 
   for (const limit of Array.isArray(limits) ? limits : limits ? [limits] : [])
     sentences.push(words.limit(limit));
   if (typeof job.priority === 'number' && job.priority !== 5) sentences.push(words.priority(job.priority));
+  if (share?.key) sentences.push(words.share(visible(share.key), share.weight ?? 1));
+  if (job.pause_after) sentences.push(words.pauseAfter(job.pause_after));
   if (route?.strategy && route.strategy !== 'least_loaded')
     sentences.push(words.route(words.strategies[route.strategy] ?? route.strategy));
   const labels = Object.entries(route?.selector ?? {}).map(([name, value]) => `${name}=${value}`);

@@ -11,7 +11,7 @@ use punctual_core::command::{
 };
 use punctual_core::ids::{Epoch, JobId, RunId, Token, WorkerId};
 use punctual_core::job::{
-    Cursor, Definition, Invalid, Job, Keep, Limit, Misfire, MisfirePolicy, Overlap, Pause, Unique,
+    Cursor, Definition, Invalid, Job, Keep, Limit, Misfire, MisfirePolicy, Overlap, Pause, Share, Unique,
 };
 use punctual_core::name::{Name, Namespace};
 use punctual_core::progress::Progress;
@@ -97,6 +97,7 @@ fn definition(task: Task) -> Arc<Definition> {
         misfire: Misfire { policy: MisfirePolicy::All, ..Misfire::default() },
         priority: 9,
         limits: vec![Limit::of_running(2)],
+        share: Some(Share { key: "{{ params.region }}".to_owned(), weight: 70 }),
         unique: Some(Unique { key: "{{ params.region }}".to_owned(), kept: Duration::from_secs(1) }),
         dead_letter: false,
         pause_after: Some(5),
@@ -132,7 +133,7 @@ fn key() -> Option<Key> {
 macro_rules! named {
     ($names:ident: $type:ty => $($variant:pat => $name:literal,)+) => {
         /// The names of the samples, and those of all variants.
-        fn $names<'a>(samples: impl IntoIterator<Item = &'a $type>) -> (BTreeSet<&'static str>, BTreeSet<&'static str>) {
+        pub(super) fn $names<'a>(samples: impl IntoIterator<Item = &'a $type>) -> (BTreeSet<&'static str>, BTreeSet<&'static str>) {
             let name = |sample: &$type| match sample {
                 $($variant => $name,)+
             };
@@ -140,6 +141,10 @@ macro_rules! named {
         }
     };
 }
+
+mod failures;
+
+use failures::{failure_names, failures, refusal_names, refusals};
 
 fn commands() -> Vec<Command> {
     let (namespace, name) = (namespace(), name());
@@ -372,72 +377,6 @@ named! { answer_names: Answer =>
     Answer::NotListening => "not_listening",
     Answer::Followers(_) => "followers",
     Answer::Queue(_) => "queue",
-}
-
-fn refusals() -> Vec<Refusal> {
-    let (namespace, name) = (namespace(), name());
-    vec![
-        Refusal::NoSuchJob { namespace: namespace.clone(), name: name.clone() },
-        Refusal::NoSuchRun(RUN),
-        Refusal::NotADeadLetter(RUN),
-        Refusal::JobExists(name.clone()),
-        Refusal::WrongRevision { name: name.clone(), expected: 1, actual: 2 },
-        Refusal::NoSuchCalendar { namespace, name: name.clone() },
-        Refusal::CalendarExists(name.clone()),
-        Refusal::NoSuchDescriptor { namespace: Namespace::default(), name: name.clone() },
-        Refusal::DescriptorExists(name.clone()),
-        Refusal::WrongVersion { name: name.clone(), expected: 1, actual: 2 },
-        Refusal::CalendarInUse { calendar: name.clone(), job: name },
-        Refusal::WrongState { run: RUN, status: Status::TimedOut, hint: "it has ended already".into() },
-        Refusal::NotAWorkflow(RUN),
-        Refusal::JobPaused("settle".parse().unwrap()),
-        Refusal::NoSuchStep { run: RUN, step: "load".parse().unwrap() },
-        Refusal::WrongStep { step: "load".parse().unwrap(), state: "open".into(), hint: "skip it".into() },
-        Refusal::OutdatedToken(RUN),
-        Refusal::Invalid(Invalid::new("task.process.command[2]", "say \"it\" again")),
-        Refusal::TooManyRuns,
-    ]
-}
-
-named! { refusal_names: Refusal =>
-    Refusal::NoSuchJob { .. } => "no such job",
-    Refusal::NoSuchRun(_) => "no such run",
-    Refusal::NotADeadLetter(_) => "not a dead letter",
-    Refusal::JobExists(_) => "job exists",
-    Refusal::WrongRevision { .. } => "wrong revision",
-    Refusal::NoSuchCalendar { .. } => "no such calendar",
-    Refusal::CalendarExists(_) => "calendar exists",
-    Refusal::NoSuchDescriptor { .. } => "no such descriptor",
-    Refusal::DescriptorExists(_) => "descriptor exists",
-    Refusal::WrongVersion { .. } => "wrong version",
-    Refusal::CalendarInUse { .. } => "calendar in use",
-    Refusal::WrongState { .. } => "wrong state",
-    Refusal::NotAWorkflow(_) => "not a workflow",
-    Refusal::JobPaused(_) => "job paused",
-    Refusal::NoSuchStep { .. } => "no such step",
-    Refusal::WrongStep { .. } => "wrong step",
-    Refusal::OutdatedToken(_) => "outdated token",
-    Refusal::Invalid(_) => "invalid",
-    Refusal::TooManyRuns => "too many runs",
-}
-
-fn failures() -> Vec<Failure> {
-    let text = || "why \u{0}".to_owned();
-    let others = [
-        Failure::NotLed(text()),
-        Failure::Unavailable(text()),
-        Failure::Unknown(text()),
-        Failure::Full(text()),
-    ];
-    refusals().into_iter().map(Failure::Refused).chain(others).collect()
-}
-
-named! { failure_names: Failure =>
-    Failure::Refused(_) => "refused",
-    Failure::NotLed(_) => "not led",
-    Failure::Unavailable(_) => "unavailable",
-    Failure::Unknown(_) => "unknown",
-    Failure::Full(_) => "full",
 }
 
 #[track_caller]
