@@ -1,5 +1,5 @@
-//! kill -9 of leaders, of workers and of the store while attempts report: no stored checkpoint is lost, and no attempt gets an
-//! older one (T-21, R106).
+//! kill -9 of leaders and of workers, and SIGQUIT of the store, while attempts report: no stored checkpoint is lost, and no
+//! attempt gets an older one (T-21, R106).
 //!
 //! Two kinds of runs report. A function waits until its worker hears that a checkpoint is stored. A client reports for a
 //! process over REST, and is answered when the checkpoint is stored. `KILLS=50` kills each of the three 50 times.
