@@ -1,12 +1,14 @@
 //! The state machine of one shard, pure: it reads no clock, does no I/O and awaits nothing.
 //!
 //! The files follow the life of a run: [`intake`] takes commands; [`plan`] holds the timers of jobs and runs that
-//! [`page`] reads ahead, and [`wheel`] the deadlines; [`fire`] makes runs of due jobs; [`overlap`] decides whether a run
-//! may start; [`family`] splits a run into parts; [`workflow`] executes the steps of a workflow and the parts of a split run; [`assign`] gives runs
-//! to workers and [`deliver`] into queues;
-//! [`report`] takes the reports of workers; [`state`] moves runs between states; [`settle`] ends runs; `statistics` counts them. [`shard`] holds
-//! all of it, [`memory`] the rows in memory, [`wants`] names the rows to read, [`seal`] turns the changes into one
-//! batch. [`queue`] is the life of messages; [`pool`] is shared by all shards of a node.
+//! [`page`] reads ahead, and [`wheel`] the deadlines; [`fire`] makes runs of due jobs; [`topics`] starts jobs when a run
+//! ends or an event is sent, and `gather` collects several events for one run; [`overlap`] decides whether a run may
+//! start, then `limits` does; [`family`] splits a run into parts; [`workflow`] executes the steps of a workflow and the
+//! parts of a split run; [`assign`] gives runs to workers, [`deliver`] sends them to queues, and [`call`] starts another
+//! job for a step; [`report`] takes the reports of workers; [`state`] moves runs between states; [`settle`] ends runs;
+//! `statistics` counts them. [`shard`] holds all of it, [`memory`] the rows in memory, [`wants`] names the rows to read,
+//! [`seal`] turns the changes into one batch. [`queue`] is the life of messages; [`pool`] is shared by all shards of a
+//! node.
 //!
 //! **Invariant:** an uncommitted row is in memory or pinned, so no read can bring an older version back.
 
@@ -22,6 +24,8 @@ pub mod page;
 pub mod wheel;
 mod deadline;
 pub mod fire;
+pub mod topics;
+mod gather;
 pub mod overlap;
 mod limits;
 pub mod family;
@@ -29,8 +33,6 @@ pub mod workflow;
 pub mod assign;
 pub mod deliver;
 pub mod call;
-pub mod topics;
-mod gather;
 pub mod report;
 pub mod state;
 pub mod settle;
