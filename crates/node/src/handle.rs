@@ -27,7 +27,7 @@ use crate::followers::Followers;
 use crate::leaders::{Leader, Leaders};
 use crate::metrics::Metrics;
 use crate::peers::{self, Peers};
-use crate::queues::WatchedQueue;
+use crate::watched::WatchedQueue;
 
 /// Maximum number of commands waiting for the loop. Beyond it, callers wait: this backpressure slows them down to the
 /// speed of the commits.

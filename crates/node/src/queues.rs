@@ -9,7 +9,6 @@
 //! ```
 
 mod there;
-mod watched;
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -30,9 +29,8 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::failure::{Failure, no_leader, stopped};
 use crate::handle::{self, Handle};
 use crate::leaders::Leader;
+use crate::watched::QueueWatch;
 use there::There;
-pub use watched::QueueWatch;
-pub(crate) use watched::WatchedQueue;
 
 /// How long a consumer waits on another node before it asks again. A closed connection, a dead leader and a moved queue
 /// are noticed sooner; this timeout covers failures that are not noticed otherwise.

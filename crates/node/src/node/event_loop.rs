@@ -34,7 +34,7 @@ use crate::followers::Followers;
 use crate::handle::{Ask, Handle, Idle, LOOKS_MAX, Look, Looked, Status, WhenIdle};
 use crate::leaders::Leaders;
 use crate::metrics::Metrics;
-use crate::queues::WatchedQueue;
+use crate::watched::WatchedQueue;
 
 /// Maximum number of asks and reports handed to the driver before it settles.
 const TURN_MAX: usize = 4096;

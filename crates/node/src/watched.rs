@@ -49,7 +49,7 @@ pub struct QueueWatch {
 
 impl QueueWatch {
     /// Watches a queue. Returns `None` if this node watches one already.
-    pub(super) fn of(
+    pub(crate) fn of(
         watched: &Arc<WatchedQueue>,
         queue: &QueueKey,
         shard: ShardId,
