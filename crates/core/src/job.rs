@@ -6,6 +6,7 @@ pub mod limit;
 mod message;
 mod pause;
 mod planning;
+mod polled;
 pub mod route;
 mod share;
 

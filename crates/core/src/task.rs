@@ -1,6 +1,8 @@
 //! What a run does.
 
 mod accept;
+mod address;
+mod call_checks;
 mod descriptor;
 mod grpc;
 mod headers;

@@ -6,9 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::{Grpc, Schema};
 use crate::Timestamp;
-use crate::invalid::Invalid;
 use crate::name::{Name, Namespace};
 
 /// A stored descriptor set, without its bytes.
@@ -46,18 +44,6 @@ pub struct CarriedSchema {
     /// A `google.protobuf.FileDescriptorSet`.
     #[serde(serialize_with = "write", deserialize_with = "read")]
     pub set: Arc<[u8]>,
-}
-
-impl Grpc {
-    /// The same task with the part of a schema that it needs. The error names the field that does not fit the schema.
-    pub fn carrying(&self, version: u32, schema: &Schema) -> Result<Grpc, Invalid> {
-        schema.method(self)?.check_templates(&self.message)?;
-        let set = schema.part_for(self)?.into();
-        let carried = Some(CarriedSchema { version, set });
-        let descriptor =
-            self.descriptor.as_ref().map(|named| NamedDescriptor { name: named.name.clone(), carried });
-        Ok(Grpc { descriptor, ..self.clone() })
-    }
 }
 
 fn write<S: Serializer>(set: &Arc<[u8]>, serializer: S) -> Result<S::Ok, S::Error> {

@@ -11,10 +11,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use super::descriptor::NamedDescriptor;
+use super::address::{check_url, scheme_and_authority};
+use super::call_checks::{check_ca, check_timeout, parse_condition};
+use super::descriptor::{CarriedSchema, NamedDescriptor};
 use super::headers::{check_headers, render_headers};
-use super::http::{check_ca, check_timeout, check_url, parse_condition, scheme_and_authority};
 use super::json::{check_json, render_json};
+use super::schema::Schema;
 use crate::invalid::Invalid;
 use crate::limits::{GRPC_MESSAGE_BYTES_MAX, GRPC_METHOD_BYTES_MAX, HTTP_TIMEOUT};
 use crate::template::{Condition, Scope, Values};
@@ -158,6 +160,12 @@ impl Grpc {
         self.method.split_once('/').unwrap_or((&self.method, ""))
     }
 
+    /// The address, and whether it is called with TLS.
+    pub(crate) fn origin(&self) -> String {
+        let scheme = if self.tls.is_some() { "grpcs" } else { "grpc" };
+        format!("{scheme}://{}", self.address.to_ascii_lowercase())
+    }
+
     /// `scope` has the variables of its templates.
     pub(crate) fn check_in(&self, scope: &Scope<'_>) -> Result<(), Invalid> {
         self.check_address()?;
@@ -220,8 +228,36 @@ impl Grpc {
         }
     }
 
+    fn check_accept(&self) -> Result<(), Invalid> {
+        if !self.accept {
+            return Ok(());
+        }
+        if self.expect != GrpcExpect::default() {
+            let message = "with `accept`, the executor says whether the work has succeeded";
+            return Err(Invalid::new("task.grpc.expect", message));
+        }
+        match self.descriptor {
+            Some(_) => {
+                let message = "with `accept`, the schema is that of punctual.v1.Executor";
+                Err(Invalid::new("task.grpc.descriptor", message))
+            }
+            None => Ok(()),
+        }
+    }
+
     pub fn condition(&self) -> Result<Option<Condition>, Invalid> {
         parse_condition("task.grpc.expect.condition", self.expect.condition.as_deref())
+    }
+
+    /// The same task with the part of a schema that it needs. The error names the field that does not fit the schema.
+    pub fn carrying(&self, version: u32, schema: &Schema) -> Result<Grpc, Invalid> {
+        let (service, method) = self.service_and_method();
+        schema.method(service, method)?.check_templates(&self.message)?;
+        let set = schema.part_for(service)?.into();
+        let carried = Some(CarriedSchema { version, set });
+        let descriptor =
+            self.descriptor.as_ref().map(|named| NamedDescriptor { name: named.name.clone(), carried });
+        Ok(Grpc { descriptor, ..self.clone() })
     }
 
     /// The call with every expression evaluated.
@@ -322,6 +358,17 @@ mod tests {
         check_refused(&Grpc { timeout: Duration::ZERO, ..good() }, "task.grpc.timeout");
         let tls = Some(GrpcTls { ca: Some("ca.pem".to_owned()) });
         check_refused(&Grpc { tls, ..good() }, "task.grpc.tls.ca");
+    }
+
+    #[test]
+    fn what_an_executor_decides_or_knows_is_refused() {
+        let refused = |grpc: Grpc| grpc.check_in(&Scope::TASK).unwrap_err().field;
+        let work = || Grpc::work("example.com:50051");
+        assert_eq!(work().check_in(&Scope::TASK), Ok(()));
+        let expect = GrpcExpect { condition: Some("json.ok".to_owned()), ..GrpcExpect::default() };
+        assert_eq!(refused(Grpc { expect, ..work() }), "task.grpc.expect");
+        let descriptor = Some(NamedDescriptor { name: "a".parse().unwrap(), carried: None });
+        assert_eq!(refused(Grpc { descriptor, ..work() }), "task.grpc.descriptor");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The HTTP request of a job, and the response it expects.
 //!
-//! The scheme, the host and the port cannot be templates: a user who starts a job chooses its parameters, and must not
-//! choose where its headers and body go. In the rest of the URL the result of an expression is percent-encoded, so that
-//! it stays one part. Whether the address may be called at all is decided by the worker.
+//! The scheme, the host and the port cannot be templates (see `address`). In the rest of the URL the result of an
+//! expression is percent-encoded, so that it stays one part. Whether the address may be called at all is decided by the
+//! worker.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,11 +10,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::accept::Accept;
+use super::address::{check_url, origin};
+use super::call_checks::{check_ca, check_timeout, parse_condition};
 use super::headers::{check_headers, render_headers};
 use super::json::{check_json, render_json};
 use super::process::template;
 use crate::invalid::Invalid;
-use crate::limits::{DURATION_MAX, HTTP_BODY_BYTES_MAX, HTTP_STATUS_RANGES_MAX, HTTP_TIMEOUT, URL_BYTES_MAX};
+use crate::limits::{HTTP_BODY_BYTES_MAX, HTTP_STATUS_RANGES_MAX, HTTP_TIMEOUT, URL_BYTES_MAX};
 use crate::status_range::StatusRange;
 use crate::template::{Condition, Scope, Template, Values};
 
@@ -112,6 +114,11 @@ impl Http {
         }
     }
 
+    /// The scheme, the host and the port of its URL: none of them is a template.
+    pub fn origin(&self) -> String {
+        origin(&self.url)
+    }
+
     /// `scope` has the variables of its templates.
     pub(crate) fn check_in(&self, scope: &Scope<'_>) -> Result<(), Invalid> {
         check_url("task.http.url", &self.url, scope)?;
@@ -159,6 +166,16 @@ impl Http {
         self.condition().map(|_| ())
     }
 
+    fn check_accept(&self) -> Result<(), Invalid> {
+        let Some(accept) = &self.accept else { return Ok(()) };
+        if !matches!(self.method, Method::Post | Method::Put | Method::Patch) {
+            let message =
+                "with `accept`, GET polls and DELETE cancels; start the work with POST, PUT or PATCH";
+            return Err(Invalid::new("task.http.method", message));
+        }
+        accept.check(&self.url)
+    }
+
     pub fn condition(&self) -> Result<Option<Condition>, Invalid> {
         parse_condition("task.http.expect.condition", self.expect.condition.as_deref())
     }
@@ -203,66 +220,16 @@ impl Http {
     }
 }
 
-pub(super) fn parse_condition(field: &'static str, text: Option<&str>) -> Result<Option<Condition>, Invalid> {
-    let parse = |text| Condition::parse(text).map_err(|error| Invalid::new(field, error.in_text(text)));
-    text.map(parse).transpose()
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-pub(super) fn check_timeout(field: &'static str, timeout: Duration) -> Result<(), Invalid> {
-    if timeout.is_zero() || timeout > DURATION_MAX {
-        return Err(Invalid::new(field, "longer than nothing, and at most ten years"));
+    #[test]
+    fn the_origin_is_the_same_however_it_is_written() {
+        for url in ["https://Example.com/a", "HTTPS://example.com:443/{{ run.id }}?b", "https://example.com"]
+        {
+            assert_eq!(Http::get(url).origin(), "https://example.com", "{url}");
+        }
+        assert_eq!(Http::get("http://[::1]:8080/a").origin(), "http://[::1]:8080");
     }
-    Ok(())
-}
-
-pub(super) fn check_ca(field: &'static str, path: Option<&str>) -> Result<(), Invalid> {
-    if path.is_some_and(|path| !path.starts_with('/') || path.contains('\0')) {
-        return Err(Invalid::new(field, "the full path of a file on the worker"));
-    }
-    Ok(())
-}
-
-pub(super) fn check_url(field: &'static str, url: &str, scope: &Scope<'_>) -> Result<(), Invalid> {
-    let refuse = |message: &str| Err(Invalid::new(field, message));
-    // HTTP clients drop line breaks and tabs, and would call another address than the one written here.
-    if url.chars().any(char::is_control) {
-        return refuse("has a line break or another control character in it; write it on one line");
-    }
-    template(field, url, scope)?;
-    if url.len() > URL_BYTES_MAX {
-        return refuse(&format!("at most {URL_BYTES_MAX} bytes"));
-    }
-    let Some((_, authority)) = scheme_and_authority(url) else {
-        return refuse("begins with http:// or https://");
-    };
-    if authority.contains("{{") {
-        return refuse(
-            "the host and the port are no template: who starts the job must not choose where it goes",
-        );
-    }
-    if authority.contains('@') {
-        return refuse("has a user or a password in it; send the header Authorization instead");
-    }
-    // In brackets is an IPv6 address, colons included.
-    let port = authority.rsplit_once(']').map_or(authority, |(_, port)| port);
-    let (host, port) = port.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port)));
-    if authority.starts_with(':') || (host.is_empty() && !authority.starts_with('[')) {
-        return refuse("has no host");
-    }
-    if port.is_some_and(|port| port.parse::<u16>().is_err()) {
-        return refuse("has a port that is no number from 0 to 65535");
-    }
-    if authority.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        return refuse("has a blank in its host");
-    }
-    Ok(())
-}
-
-/// The scheme and the host with its port. `None` means that it is not a URL of HTTP.
-pub(super) fn scheme_and_authority(url: &str) -> Option<(&'static str, &str)> {
-    let (scheme, rest) = ["http", "https"].into_iter().find_map(|scheme| {
-        let (begin, rest) = url.split_once("://")?;
-        begin.eq_ignore_ascii_case(scheme).then_some((scheme, rest))
-    })?;
-    Some((scheme, rest.split(['/', '?', '#', '\\']).next().unwrap_or_default()))
 }

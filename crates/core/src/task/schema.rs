@@ -16,7 +16,6 @@ use prost_reflect::{
 };
 use serde_json::{Value, json};
 
-use super::Grpc;
 use super::json::{check_json, short};
 use super::process::template;
 use crate::invalid::Invalid;
@@ -102,13 +101,10 @@ impl Schema {
         self.0.services().map(|service| (service.full_name().to_owned(), unary(service))).collect()
     }
 
-    /// The files that the method of a task needs, as a `google.protobuf.FileDescriptorSet` without comments.
-    pub(super) fn part_for(&self, grpc: &Grpc) -> Result<Vec<u8>, Invalid> {
-        self.method(grpc)?;
-        let (service, _) = grpc.service_and_method();
+    /// The files that a service needs, as a `google.protobuf.FileDescriptorSet` without comments.
+    pub(super) fn part_for(&self, service: &str) -> Result<Vec<u8>, Invalid> {
         let mut needed = BTreeMap::new();
-        let mut open: Vec<FileDescriptor> =
-            self.0.get_service_by_name(service).map(|service| service.parent_file()).into_iter().collect();
+        let mut open: Vec<FileDescriptor> = vec![self.service(service)?.parent_file()];
         while let Some(file) = open.pop() {
             if !needed.contains_key(file.name()) {
                 let plain =
@@ -129,14 +125,10 @@ impl Schema {
         Ok(set)
     }
 
-    /// The method that a task calls.
-    pub fn method(&self, grpc: &Grpc) -> Result<UnaryMethod, Invalid> {
-        let (service, name) = grpc.service_and_method();
+    /// The unary method with this name. The service is named with its package.
+    pub fn method(&self, service: &str, name: &str) -> Result<UnaryMethod, Invalid> {
         let refuse = |message: String| Invalid::new(METHOD, message);
-        let Some(found) = self.0.get_service_by_name(service) else {
-            let known = listed(self.0.services().map(|service| service.full_name().to_owned()));
-            return Err(refuse(format!("the schema has no service `{service}`; {known}")));
-        };
+        let found = self.service(service)?;
         let Some(method) = found.methods().find(|method| method.name() == name) else {
             let known = listed(found.methods().map(|method| method.name().to_owned()));
             return Err(refuse(format!("the service `{service}` has no method `{name}`; {known}")));
@@ -145,6 +137,13 @@ impl Schema {
             return Err(refuse(format!("`{name}` is a streaming method; a task calls a unary method")));
         }
         Ok(UnaryMethod { input: method.input(), output: method.output() })
+    }
+
+    fn service(&self, name: &str) -> Result<ServiceDescriptor, Invalid> {
+        self.0.get_service_by_name(name).ok_or_else(|| {
+            let known = listed(self.0.services().map(|service| service.full_name().to_owned()));
+            Invalid::new(METHOD, format!("the schema has no service `{name}`; {known}"))
+        })
     }
 }
 
@@ -285,7 +284,7 @@ fn listed(names: impl Iterator<Item = String>) -> String {
 mod tests {
     use protox::file::{File, FileResolver, GoogleFileResolver};
 
-    use super::super::NamedDescriptor;
+    use super::super::{Grpc, NamedDescriptor};
     use super::*;
 
     const FILE: &str = r#"
@@ -343,18 +342,18 @@ mod tests {
     }
 
     pub(super) fn method() -> UnaryMethod {
-        schema().method(&Grpc::call("a:1", "shop.v1.Orders/Settle")).unwrap()
+        schema().method("shop.v1.Orders", "Settle").unwrap()
     }
 
     #[test]
     fn a_method_that_cannot_be_called_is_refused() {
-        for (method, words) in [
-            ("shop.v1.Order/Settle", "the schema has no service `shop.v1.Order`; it has shop.v1.Orders"),
-            ("shop.v1.Orders/Sell", "has no method `Sell`; it has Settle, Watch, Upload"),
-            ("shop.v1.Orders/Watch", "`Watch` is a streaming method; a task calls a unary method"),
-            ("shop.v1.Orders/Upload", "`Upload` is a streaming method; a task calls a unary method"),
+        for (service, method, words) in [
+            ("shop.v1.Order", "Settle", "the schema has no service `shop.v1.Order`; it has shop.v1.Orders"),
+            ("shop.v1.Orders", "Sell", "has no method `Sell`; it has Settle, Watch, Upload"),
+            ("shop.v1.Orders", "Watch", "`Watch` is a streaming method; a task calls a unary method"),
+            ("shop.v1.Orders", "Upload", "`Upload` is a streaming method; a task calls a unary method"),
         ] {
-            let refused = schema().method(&Grpc::call("a:1", method)).unwrap_err();
+            let refused = schema().method(service, method).unwrap_err();
             assert_eq!(refused.field, "task.grpc.method");
             assert!(refused.message.contains(words), "{}", refused.message);
         }
@@ -451,7 +450,8 @@ mod tests {
         );
         assert!(part.file.iter().all(|file| file.source_code_info.is_none()));
         assert_eq!(carried.version, 7);
-        Schema::decode(&carried.set).unwrap().method(&grpc).unwrap().encode(&json!({ "id": 1 })).unwrap();
+        let method = Schema::decode(&carried.set).unwrap().method("shop.v1.Orders", "Settle").unwrap();
+        method.encode(&json!({ "id": 1 })).unwrap();
         let text = serde_json::to_string(&carrying).unwrap();
         assert_eq!(serde_json::from_str::<Grpc>(&text).unwrap(), carrying);
         let lacks = Grpc { message: r#"{"colour": 1}"#.to_owned(), ..grpc };

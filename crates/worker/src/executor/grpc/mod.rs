@@ -93,7 +93,8 @@ async fn exchange(
         Some(named) => carried(named)?,
         None => reflection::schema(&channel, grpc, &metadata).await?,
     };
-    let method = schema.method(grpc).map_err(|invalid| invalid.to_string())?;
+    let (service, method) = grpc.service_and_method();
+    let method = schema.method(service, method).map_err(|invalid| invalid.to_string())?;
     let message = method.encode(&call.message).map_err(|invalid| invalid.to_string())?;
 
     let begun = Instant::now();
