@@ -9,7 +9,9 @@
 //!
 //! overlap ──may start──▶ limits ──ready──▶ assign
 
-use std::collections::{BTreeMap, BTreeSet};
+pub(crate) mod counters;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,51 +19,19 @@ use punctual_core::Timestamp;
 use punctual_core::change::{Holder, RATE_PREFIX, UniqueKey};
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::job::Definition;
-use punctual_core::job::limit::{Beyond, Limit, Rate, UsedUntil};
+use punctual_core::job::limit::{Rate, UsedUntil};
 use punctual_core::planted::{Fault, is_planted};
-use punctual_core::run::{Event, Reason, Run, State, Wait};
+use punctual_core::run::{Event, Reason, State, Wait};
 use rustc_hash::FxHashMap;
 
 use crate::Shard;
 use crate::deadline::Deadline;
 use crate::event::Context;
-use crate::memory::{LiveJob, LiveRun, Stored, has_place};
+use crate::memory::{LiveJob, LiveRun, Stored};
+use counters::{Counters, LimitKey, LimitedRun};
 
 /// The row of a rate is kept longer than the rate is used, so that it is not pruned while the shard may still write it.
 const ROW_KEPT: Duration = Duration::from_secs(60);
-
-/// The index of a limit, and one of its keys.
-type LimitKey = (u8, Arc<str>);
-
-/// The runs of a job, by limit and key.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    /// A key without runs has no counter.
-    keys: BTreeMap<LimitKey, Counter>,
-    /// Keys from which a place was returned, and for which runs wait.
-    freed: Vec<LimitKey>,
-    /// When a rate allows the next run of a key that runs wait for.
-    wakes: BTreeSet<(Timestamp, LimitKey)>,
-    /// For which of these moments there is a deadline.
-    expected: Option<Timestamp>,
-}
-
-#[derive(Debug, Default)]
-struct Counter {
-    /// Runs that are ready or running.
-    placed: u32,
-    /// Runs that wait for this limit, by due time.
-    blocked: BTreeSet<(Timestamp, RunId)>,
-    /// Runs that wait for any limit or for an earlier run, by due time.
-    waiting: BTreeSet<(Timestamp, RunId)>,
-    wakes_at: Option<Timestamp>,
-}
-
-impl Counter {
-    fn is_unused(&self) -> bool {
-        self.placed == 0 && self.blocked.is_empty() && self.waiting.is_empty()
-    }
-}
 
 /// What the rates of a shard have used up, by the text of their rows.
 #[derive(Debug, Default)]
@@ -102,119 +72,6 @@ impl Rates {
     }
 }
 
-impl Counters {
-    /// Counts a run that has entered its state.
-    pub(crate) fn enter(&mut self, definition: &Definition, live: &LiveRun) {
-        let (run, place) = (&live.run, (live.run.due, live.run.id));
-        if has_place(&run.state) {
-            self.change_placed(definition, live, |counter| counter.placed += 1);
-        } else if let State::Waiting { wait: wait @ (Wait::Overlap | Wait::Limit(_)) } = run.state {
-            for (key, limit) in limit_keys(definition, live) {
-                let blocks = wait == Wait::Limit(key.0);
-                let counts = counts_waiting(run, limit);
-                if blocks || counts {
-                    let counter = self.keys.entry(key).or_default();
-                    counter.blocked.extend(blocks.then_some(place));
-                    counter.waiting.extend(counts.then_some(place));
-                }
-            }
-        }
-    }
-
-    /// Reverses the count of a state that a run has left.
-    pub(crate) fn leave(&mut self, definition: &Definition, live: &LiveRun, state: &State) {
-        let place = (live.run.due, live.run.id);
-        if has_place(state) {
-            let mut freed = Vec::new();
-            self.change_placed(definition, live, |counter| {
-                counter.placed = counter.placed.saturating_sub(1);
-                freed.push(!counter.blocked.is_empty());
-            });
-            if is_planted(Fault::PlaceIsNotReturned) {
-                return;
-            }
-            let keys = counted_keys(definition, live).map(|(key, _)| key);
-            self.freed.extend(keys.zip(freed).filter(|(_, is_awaited)| *is_awaited).map(|(key, _)| key));
-        } else if matches!(state, State::Waiting { wait: Wait::Overlap | Wait::Limit(_) }) {
-            for (key, _) in limit_keys(definition, live) {
-                self.change(key, |counter| {
-                    counter.blocked.remove(&place);
-                    counter.waiting.remove(&place);
-                });
-            }
-        }
-    }
-
-    fn change_placed(
-        &mut self,
-        definition: &Definition,
-        live: &LiveRun,
-        mut change: impl FnMut(&mut Counter),
-    ) {
-        for (key, _) in counted_keys(definition, live) {
-            self.change(key, &mut change);
-        }
-    }
-
-    /// Changes a counter, and removes it if nothing is left to count.
-    fn change(&mut self, key: LimitKey, change: impl FnOnce(&mut Counter)) {
-        let counter = self.keys.entry(key.clone()).or_default();
-        change(counter);
-        if counter.is_unused()
-            && let Some(at) = self.keys.remove(&key).and_then(|counter| counter.wakes_at)
-        {
-            self.wakes.remove(&(at, key));
-        }
-    }
-
-    /// The first run that waits for a key.
-    fn first_blocked(&self, key: &LimitKey) -> Option<RunId> {
-        self.keys.get(key)?.blocked.first().map(|(_, run)| *run)
-    }
-
-    fn wake_at(&mut self, at: Timestamp, key: LimitKey) {
-        let counter = self.keys.entry(key.clone()).or_default();
-        if let Some(before) = counter.wakes_at.replace(at) {
-            self.wakes.remove(&(before, key.clone()));
-        }
-        self.wakes.insert((at, key));
-    }
-
-    fn pop_wake(&mut self, now: Timestamp) -> Option<LimitKey> {
-        let (_, key) = self.wakes.first().filter(|(at, _)| *at <= now)?.clone();
-        self.wakes.pop_first();
-        if let Some(counter) = self.keys.get_mut(&key) {
-            counter.wakes_at = None;
-        }
-        Some(key)
-    }
-}
-
-/// The limits of a job, each with the run's key.
-fn limit_keys<'a>(
-    definition: &'a Definition,
-    live: &'a LiveRun,
-) -> impl Iterator<Item = (LimitKey, &'a Limit)> {
-    let keyed = definition.limits.iter().zip(live.limit_keys.iter());
-    (0u8..).zip(keyed).map(|(index, (limit, key))| ((index, Arc::clone(key)), limit))
-}
-
-/// The limits that count the run when it is ready or running. A run with child runs has no place of its own: its child
-/// runs are counted.
-fn counted_keys<'a>(
-    definition: &'a Definition,
-    live: &'a LiveRun,
-) -> impl Iterator<Item = (LimitKey, &'a Limit)> {
-    let counts = live.run.parent().is_some() || !definition.has_children();
-    limit_keys(definition, live)
-        .filter(move |(_, limit)| counts && (limit.running.is_some() || limit.rate.is_some()))
-}
-
-/// Whether a limit counts the run while it waits. Child runs and runs that have started once are never skipped.
-fn counts_waiting(run: &Run, limit: &Limit) -> bool {
-    limit.waiting.is_some() && run.parent().is_none() && run.attempt == 0
-}
-
 /// What holds a run back: the index of a limit, and when its rate allows the run.
 struct Block {
     index: u8,
@@ -239,13 +96,11 @@ impl Shard {
 
     /// The first limit that does not allow the run now.
     fn blocked_by(&self, live: &LiveRun, job: &LiveJob, now: Timestamp) -> Option<Block> {
-        let place = (live.run.due, live.run.id);
-        counted_keys(&job.job.definition, live).find_map(|(key, limit)| {
-            let counter = job.counters.keys.get(&key);
-            let is_behind = counter.is_some_and(|of| of.blocked.first().is_some_and(|first| *first < place));
-            let placed = counter.map_or(0, |counter| counter.placed);
-            let is_full =
-                limit.running.is_some_and(|max| placed >= max) && !is_planted(Fault::LimitForgotten);
+        let (of, counters) = (limited_run(&job.job.definition, live), &job.counters);
+        of.counting_limits().find_map(|(key, limit)| {
+            let is_behind = counters.is_behind(of, &key);
+            let is_full = limit.running.is_some_and(|max| counters.placed(&key) >= max)
+                && !is_planted(Fault::LimitForgotten);
             let until = limit.rate.map(|rate| rate.next_start(self.rates.used(&self.row_of(job, &key))));
             let until = until.filter(|until| *until > now && !is_planted(Fault::RateForgotten));
             (is_behind || is_full || until.is_some()).then_some(Block { index: key.0, until })
@@ -290,7 +145,8 @@ impl Shard {
     fn rates_of(&self, run: RunId) -> Vec<(Arc<str>, Rate)> {
         let Some(live) = self.runs.get(&run) else { return Vec::new() };
         let Some(job) = live.run.job().and_then(|job| self.jobs.get(&job)) else { return Vec::new() };
-        counted_keys(&job.job.definition, live)
+        limited_run(&job.job.definition, live)
+            .counting_limits()
             .filter_map(|(key, limit)| Some((self.row_of(job, &key), limit.rate?)))
             .collect()
     }
@@ -352,22 +208,17 @@ impl Shard {
     }
 
     fn expect_wake(&mut self, job: JobId, cx: &Context<'_>) {
-        let Some(counters) = self.jobs.get_mut(&job).map(|live| &mut live.counters) else { return };
-        if let Some((at, _)) = counters.wakes.first()
-            && counters.expected.is_none_or(|expected| *at < expected)
-        {
-            counters.expected = Some(*at);
-            self.deadlines.insert(cx.elapsed_at(*at), Deadline::RateAllows(job, *at));
+        if let Some(at) = self.jobs.get_mut(&job).and_then(|live| live.counters.expect_wake()) {
+            self.deadlines.insert(cx.elapsed_at(at), Deadline::RateAllows(job, at));
         }
     }
 
     /// A rate of the job may allow further runs.
     pub(crate) fn rate_allows(&mut self, job: JobId, expected: Timestamp, cx: &mut Context<'_>) {
         let Some(live) = self.jobs.get_mut(&job) else { return };
-        if live.counters.expected != Some(expected) {
+        if !live.counters.meet(expected) {
             return;
         }
-        live.counters.expected = None;
         while let Some(key) = self.jobs.get_mut(&job).and_then(|live| live.counters.pop_wake(cx.now)) {
             self.release_key(job, &key, cx);
         }
@@ -377,7 +228,7 @@ impl Shard {
 
     /// Starts runs that waited for the places that were returned.
     pub(crate) fn release_limited(&mut self, job: JobId, cx: &mut Context<'_>) {
-        while let Some(key) = self.jobs.get_mut(&job).and_then(|live| live.counters.freed.pop()) {
+        while let Some(key) = self.jobs.get_mut(&job).and_then(|live| live.counters.pop_freed()) {
             self.release_key(job, &key, cx);
         }
     }
@@ -404,7 +255,7 @@ impl Shard {
         for (_, run) in theirs {
             self.set_limit_keys(run);
             let (Some(live), Some(job)) = (self.runs.get(&run), self.jobs.get_mut(&job)) else { continue };
-            job.counters.enter(&job.job.definition, live);
+            job.counters.enter(limited_run(&job.job.definition, live));
             limited.extend(matches!(live.run.state, State::Waiting { wait: Wait::Limit(_) }).then_some(run));
         }
         for run in limited {
@@ -437,16 +288,10 @@ impl Shard {
             matches!(live.run.state, State::Waiting { wait: Wait::Overlap | Wait::Limit(_) })
         })?;
         let job = self.jobs.get(&live.run.job()?)?;
-        limit_keys(&job.job.definition, live).filter(|(_, limit)| counts_waiting(&live.run, limit)).find_map(
-            |(key, limit)| {
-                let (waiting, counter) = (limit.waiting?, job.counters.keys.get(&key)?);
-                let is_too_many = counter.waiting.len() > usize::try_from(waiting.max).unwrap_or(usize::MAX);
-                let oldest = counter.waiting.first().map(|(_, run)| *run);
-                is_too_many.then_some(match waiting.beyond {
-                    Beyond::Skip => run,
-                    Beyond::Oldest => oldest.unwrap_or(run),
-                })
-            },
-        )
+        job.counters.one_too_many(limited_run(&job.job.definition, live))
     }
+}
+
+fn limited_run<'a>(definition: &'a Definition, live: &'a LiveRun) -> LimitedRun<'a> {
+    LimitedRun { definition, run: &live.run, keys: &live.limit_keys }
 }

@@ -20,7 +20,7 @@ use punctual_core::topic::Topic;
 use punctual_core::workflow::{StepRecord, Workflow};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::limits::Counters;
+use crate::limits::counters::{Counters, LimitedRun};
 use crate::pool::{Class, ReadyRun, Share, Wish};
 
 pub(crate) type JobKey = (Namespace, Name);
@@ -62,7 +62,7 @@ impl LiveJob {
     /// Counts a run of the job that has entered its state.
     pub(crate) fn enter(&mut self, live: &LiveRun) {
         let run = &live.run;
-        self.counters.enter(&self.job.definition, live);
+        self.counters.enter(LimitedRun { definition: &self.job.definition, run, keys: &live.limit_keys });
         match run.state {
             State::Waiting { wait: Wait::Due(_) } => self.waiting += 1,
             State::Waiting { wait: Wait::Overlap | Wait::Limit(_) } if run.parent().is_none() => {
@@ -86,7 +86,8 @@ impl LiveJob {
     /// Reverses the count of a state that a run has left. It stays active until it ends or is held again.
     pub(crate) fn leave(&mut self, live: &LiveRun, state: &State) {
         let run = &live.run;
-        self.counters.leave(&self.job.definition, live, state);
+        let of = LimitedRun { definition: &self.job.definition, run, keys: &live.limit_keys };
+        self.counters.leave(of, state);
         match state {
             State::Waiting { wait: Wait::Due(_) } => self.waiting -= 1,
             State::Waiting { wait: Wait::Events(_) } => self.gathering.retain(|_, other| *other != run.id),
@@ -102,12 +103,6 @@ impl LiveJob {
             self.active.insert(run.id);
         }
     }
-}
-
-/// Whether a run in this state takes a place under the limits of its job. A run with child runs takes none: its child runs
-/// could wait for that place, and the run waits for them.
-pub(crate) fn has_place(state: &State) -> bool {
-    matches!(state, State::Ready { .. } | State::Running { .. })
 }
 
 #[derive(Debug)]

@@ -20,7 +20,8 @@ use punctual_core::run::{Event, State, Wait};
 use crate::Shard;
 use crate::deadline::Deadline;
 use crate::event::Context;
-use crate::memory::{LiveRun, has_place};
+use crate::limits::counters::has_place;
+use crate::memory::LiveRun;
 use crate::plan::TimerOwner;
 
 /// How a run came into its state.
