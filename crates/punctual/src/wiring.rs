@@ -79,6 +79,16 @@ pub struct Access {
     pub console: Console,
 }
 
+impl Access {
+    fn protect(self, endpoints: Endpoints) -> Endpoints {
+        let endpoints = endpoints.behind(self.gate).with_console(self.console);
+        match self.tls {
+            Some(tls) => endpoints.over(tls),
+            None => endpoints,
+        }
+    }
+}
+
 impl Default for Access {
     fn default() -> Access {
         Access { gate: Gate::open(), tls: None, console: Console::default() }
@@ -202,9 +212,7 @@ pub async fn start(settings: &Settings, parts: Parts) -> anyhow::Result<Running>
         Some(cluster) => Arc::clone(&cluster.clock) as Arc<dyn Clock>,
         None => Arc::clone(&system_clock),
     };
-    let mut offer = [0; OFFER_BYTES];
-    getrandom::fill(&mut offer)?;
-    let attempt_keys = AttemptKeys::agree(&*store, &offer).await?;
+    let attempt_keys = attempt_keys(&*store).await?;
     let node = Node::start(Config {
         store,
         clock: Arc::clone(&clock),
@@ -226,14 +234,8 @@ pub async fn start(settings: &Settings, parts: Parts) -> anyhow::Result<Running>
     // A node that is embedded may lead the queue of a cluster whose servers ask for tokens.
     let is_open = access.as_ref().is_some_and(|access| access.gate.is_open());
     let server = if access.is_some() { open_files::limited(settings) } else { settings.server.clone() };
-    let Access { gate, tls, console } = access.unwrap_or_default();
-    let mut endpoints = Endpoints::new(handle.clone(), Arc::clone(&clock), &name, server)
-        .behind(gate)
-        .with_console(console)
-        .with_system_clock(system_clock);
-    if let Some(tls) = tls {
-        endpoints = endpoints.over(tls);
-    }
+    let endpoints = Endpoints::new(handle.clone(), Arc::clone(&clock), &name, server);
+    let mut endpoints = access.unwrap_or_default().protect(endpoints.with_system_clock(system_clock));
     if worker.is_none() {
         endpoints = endpoints.without_work();
     }
@@ -270,4 +272,11 @@ pub async fn start(settings: &Settings, parts: Parts) -> anyhow::Result<Running>
     };
     let endpoints = endpoints.with_workers(workers);
     Ok(Running { clock, node, worker, egress, endpoints, stop, nodes, tasks, progress, _watcher: watcher })
+}
+
+/// The keys of attempts that all nodes of the store use.
+async fn attempt_keys(store: &dyn Store) -> anyhow::Result<AttemptKeys> {
+    let mut offer = [0; OFFER_BYTES];
+    getrandom::fill(&mut offer)?;
+    Ok(AttemptKeys::agree(store, &offer).await?)
 }

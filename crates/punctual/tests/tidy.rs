@@ -1,5 +1,5 @@
-//! The mechanical part of plain words: words and openings of sentences that are always wrong here, long test names and
-//! long files. Everything else about style is for a reader to judge.
+//! The mechanical part of plain words: words and openings of sentences that are always wrong here, long test names, long
+//! functions and long files. Everything else about style is for a reader to judge.
 //!
 //! A failure lists every place with the word to write instead.
 
@@ -22,6 +22,8 @@ const LEFT_OUT: [&str; 9] = [
 
 /// At 500 lines a file has a second idea.
 const LINES_MAX: usize = 500;
+/// A function of the product fits on a screen.
+const FUNCTION_LINES_MAX: usize = 80;
 /// A test name is one short clause.
 const TEST_NAME_MAX: usize = 70;
 
@@ -85,6 +87,11 @@ struct Source {
 impl Source {
     fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
+    }
+
+    fn is_test(&self) -> bool {
+        let parts = Path::new(&self.path).with_extension("");
+        parts.iter().any(|part| part == "tests")
     }
 
     fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
@@ -230,6 +237,48 @@ fn no_file_is_longer_than_500_lines() {
         (lines > LINES_MAX).then(|| format!("{}: {lines} lines: split it at its second idea", source.path))
     });
     check("these files are too long", &long.collect::<Vec<String>>());
+}
+
+/// The functions of a formatted text before its tests: the number of the first line, and of all lines.
+fn functions(text: &str) -> Vec<(usize, usize)> {
+    // `pub(in crate::pool)` is two words.
+    let is_qualifier =
+        |word: &str| ["const", "async"].contains(&word) || word.starts_with("pub") || word.ends_with(')');
+    let lines: Vec<&str> = text.lines().take_while(|line| *line != "mod tests {").collect();
+    let mut functions = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let Some((before, _)) = line.split_once("fn ") else { continue };
+        let is_function = before.split_whitespace().all(is_qualifier);
+        // The first line that ends so is the last one of the signature.
+        let opens = lines[at..].iter().find(|line| line.ends_with(['{', ';', '}']));
+        if !is_function || !opens.is_some_and(|line| line.ends_with('{')) {
+            continue;
+        }
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let is_end = |line: &&str| line.strip_prefix(indent) == Some("}");
+        let end = lines[at..].iter().position(is_end).expect("a function ends");
+        functions.push((at + 1, end + 1));
+    }
+    functions
+}
+
+#[test]
+fn no_function_is_longer_than_80_lines() {
+    let mut found = Vec::new();
+    let mut seen = 0;
+    for source in sources().iter().filter(|source| source.is_rust() && !source.is_test()) {
+        let functions = functions(&source.text);
+        seen += functions.len();
+        let long = functions.iter().filter(|(_, lines)| *lines > FUNCTION_LINES_MAX);
+        found.extend(long.map(|(number, lines)| {
+            format!(
+                "{}:{number}: {lines} lines: move its plain work into functions of their own",
+                source.path
+            )
+        }));
+    }
+    assert!(seen > 5000, "only {seen} functions were found");
+    check("these functions are too long", &found);
 }
 
 #[test]

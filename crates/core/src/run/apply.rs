@@ -105,6 +105,7 @@ impl Run {
         definition: &Definition,
         now: Timestamp,
     ) -> Result<(State, What), Refused> {
+        let refused = Refused { run: self.id, from: self.state.status() };
         Ok(match (&self.state, event) {
             (State::Waiting { .. }, Event::Due) => (State::Ready { since: now }, What::Due),
             (State::Waiting { .. } | State::Ready { .. }, Event::Held(wait)) => {
@@ -125,74 +126,74 @@ impl Run {
             (State::Ready { .. }, Event::Sent { to, token }) if token > self.token => {
                 (self.begin_attempt(to, token, now), What::Assigned)
             }
-            (State::Running { cancelling, .. }, Event::CancelAsked(cause))
-                if cancelling.is_none_or(|earlier| cause.replaces(earlier)) =>
-            {
-                (self.stopping(cause), What::CancelAsked)
-            }
-            (
-                State::Running { assignee: Assignee::Worker(_), cancelling: None, .. },
-                Event::MoveAsked { to },
-            ) if !definition.at_most_once => {
-                self.move_to = to;
-                (self.stopping(Cause::Moved), What::MoveAsked)
-            }
-            (State::Running { token, cancelling: Some(cause), .. }, Event::NotStopped { token: newest })
-                if *token == newest =>
-            {
-                let cause = *cause;
-                (self.not_stopped(cause), What::Lost)
-            }
-            (State::Running { token, cancelling, .. }, Event::Reported { token: reported, outcome })
-                if *token == reported =>
-            {
-                let cancelling = *cancelling;
-                self.after_report(cancelling, outcome, definition, now)
-            }
-            (State::Running { token, cancelling, .. }, Event::Lost { token: lost }) if *token == lost => {
-                let cancelling = *cancelling;
-                self.after_loss(cancelling, definition, now)
-            }
             (State::Ready { since }, Event::PassedOver) => (State::Ready { since: *since }, What::PassedOver),
-            (State::Running { token, cancelling, .. }, Event::Declined { token: declined })
-                if *token == declined =>
-            {
-                match *cancelling {
-                    None | Some(Cause::Moved) => (State::Ready { since: now }, What::Moved),
-                    Some(cause) if self.attempt > 1 && is_told_to_service(cause, definition) => {
-                        self.cancel_next = Some(cause);
-                        (State::Ready { since: now }, What::Moved)
-                    }
-                    cancelling => self.after_failure(cancelling, Failed::Error, definition, now),
-                }
-            }
-            (State::Split { since, cancelling }, Event::CancelAsked(cause))
-                if cancelling.is_none_or(|earlier| cause.replaces(earlier)) =>
-            {
-                (State::Split { since: *since, cancelling: Some(cause) }, What::CancelAsked)
-            }
             (State::Ready { .. }, Event::StepsBegun)
                 if definition.has_children() && self.part_of.is_none() =>
             {
                 self.begin_steps(now)
             }
-            (State::Split { .. }, Event::Paused(by_hand)) if definition.workflow().is_some() => {
-                self.note_by_hand(by_hand);
-                (self.state.clone(), What::Paused)
-            }
-            (State::Split { .. }, Event::Resumed(by_hand)) if self.is_paused() => {
-                self.note_by_hand(by_hand);
-                (self.state.clone(), What::Resumed)
-            }
-            (State::Split { cancelling, .. }, Event::StepsEnded { end, output }) => {
-                let cancelling = *cancelling;
-                self.end_steps(cancelling, end, output)
-            }
             (State::Ready { .. }, Event::WorkerGone) if self.pinned_to().is_some() => {
                 self.reason = Some(Reason::WorkerGone);
                 (State::Failed, What::WorkerGone)
             }
-            (from, _) => return Err(Refused { run: self.id, from: from.status() }),
+            (State::Running { .. }, event) => self.while_running(event, definition, now).ok_or(refused)?,
+            (State::Split { .. }, event) => self.while_split(event, definition).ok_or(refused)?,
+            _ => return Err(refused),
+        })
+    }
+
+    /// The part of the table for a run with an attempt. `None` means that the event is refused.
+    fn while_running(
+        &mut self,
+        event: Event,
+        definition: &Definition,
+        now: Timestamp,
+    ) -> Option<(State, What)> {
+        let State::Running { assignee, token, cancelling, .. } = &self.state else { return None };
+        let (token, cancelling) = (*token, *cancelling);
+        Some(match event {
+            Event::CancelAsked(cause) if cancelling.is_none_or(|earlier| cause.replaces(earlier)) => {
+                (self.stopping(cause), What::CancelAsked)
+            }
+            Event::MoveAsked { to }
+                if matches!(assignee, Assignee::Worker(_))
+                    && cancelling.is_none()
+                    && !definition.at_most_once =>
+            {
+                self.move_to = to;
+                (self.stopping(Cause::Moved), What::MoveAsked)
+            }
+            Event::NotStopped { token: newest } if token == newest => {
+                (self.not_stopped(cancelling?), What::Lost)
+            }
+            Event::Reported { token: reported, outcome } if token == reported => {
+                self.after_report(cancelling, outcome, definition, now)
+            }
+            Event::Lost { token: lost } if token == lost => self.after_loss(cancelling, definition, now),
+            Event::Declined { token: declined } if token == declined => {
+                self.after_decline(cancelling, definition, now)
+            }
+            _ => return None,
+        })
+    }
+
+    /// The part of the table for a run with child runs. `None` means that the event is refused.
+    fn while_split(&mut self, event: Event, definition: &Definition) -> Option<(State, What)> {
+        let State::Split { since, cancelling } = self.state else { return None };
+        Some(match event {
+            Event::CancelAsked(cause) if cancelling.is_none_or(|earlier| cause.replaces(earlier)) => {
+                (State::Split { since, cancelling: Some(cause) }, What::CancelAsked)
+            }
+            Event::Paused(by_hand) if definition.workflow().is_some() => {
+                self.note_by_hand(by_hand);
+                (self.state.clone(), What::Paused)
+            }
+            Event::Resumed(by_hand) if self.is_paused() => {
+                self.note_by_hand(by_hand);
+                (self.state.clone(), What::Resumed)
+            }
+            Event::StepsEnded { end, output } => self.end_steps(cancelling, end, output),
+            _ => return None,
         })
     }
 
@@ -304,6 +305,23 @@ impl Run {
                 let cancelling = cancelling.filter(|cause| *cause != Cause::Moved).or(Some(Cause::Timeout));
                 self.after_failure(cancelling, Failed::Timeout, definition, now)
             }
+        }
+    }
+
+    /// The worker has returned the run without having started it.
+    fn after_decline(
+        &mut self,
+        cancelling: Option<Cause>,
+        definition: &Definition,
+        now: Timestamp,
+    ) -> (State, What) {
+        match cancelling {
+            None | Some(Cause::Moved) => (State::Ready { since: now }, What::Moved),
+            Some(cause) if self.attempt > 1 && is_told_to_service(cause, definition) => {
+                self.cancel_next = Some(cause);
+                (State::Ready { since: now }, What::Moved)
+            }
+            cancelling => self.after_failure(cancelling, Failed::Error, definition, now),
         }
     }
 

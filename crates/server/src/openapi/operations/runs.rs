@@ -14,8 +14,11 @@ use serde_json::{Value, json};
 use super::{Operation, PLAIN, get, listing, post, search, several, starting, states};
 
 pub(super) fn runs() -> Vec<Operation> {
+    [many_runs(), one_run(), workflows(), progress()].into_iter().flatten().collect()
+}
+
+fn many_runs() -> Vec<Operation> {
     const RUNS: &str = "/api/v1/namespaces/{namespace}/runs";
-    const RUN: &str = "/api/v1/namespaces/{namespace}/runs/{id}";
     vec![
         listing(get(RUNS, "list_runs", "List runs, the newest first"))
             .query_of::<schema::Id>("after")
@@ -41,6 +44,12 @@ pub(super) fn runs() -> Vec<Operation> {
         .takes::<ActOnRuns>()
         .answers::<ActedOnRuns>(200, "The result for each")
         .refuses(&[Code::NoSuchJob]),
+    ]
+}
+
+fn one_run() -> Vec<Operation> {
+    const RUN: &str = "/api/v1/namespaces/{namespace}/runs/{id}";
+    vec![
         get(RUN, "show_run", "Show a run")
             .query("events", &json!({ "type": "boolean" }))
             .query(
@@ -75,6 +84,11 @@ pub(super) fn runs() -> Vec<Operation> {
         ))
         .may_take::<Again>()
         .refuses(&[Code::NoSuchRun, Code::NoSuchJob, Code::NotAWorkflow, Code::WrongState]),
+    ]
+}
+
+fn workflows() -> Vec<Operation> {
+    vec![
         post(
             "/api/v1/namespaces/{namespace}/runs/{id}/pause",
             "pause_run",
@@ -107,10 +121,31 @@ pub(super) fn runs() -> Vec<Operation> {
         ))
         .query("after", &json!({ "type": "string", "format": "place", "examples": ["4683711365120-2"] }))
         .answers_a_page_of::<Approval>(),
-        decision("/api/v1/namespaces/{namespace}/runs/{id}/steps/{step}/approve", "approve_step", "Approve a step that waits for it"),
-        decision("/api/v1/namespaces/{namespace}/runs/{id}/steps/{step}/reject", "reject_step", "Reject a step that waits for an approval: it fails"),
-        decision("/api/v1/namespaces/{namespace}/runs/{id}/steps/{step}/skip", "skip_step", "Skip a step that has not started, or waits"),
-        decision("/api/v1/namespaces/{namespace}/runs/{id}/steps/{step}/cancel", "cancel_step", "Stop a step that has started: it fails"),
+        decision(
+            "/api/v1/namespaces/{namespace}/runs/{id}/steps/{step}/approve",
+            "approve_step",
+            "Approve a step that waits for it",
+        ),
+        decision(
+            "/api/v1/namespaces/{namespace}/runs/{id}/steps/{step}/reject",
+            "reject_step",
+            "Reject a step that waits for an approval: it fails",
+        ),
+        decision(
+            "/api/v1/namespaces/{namespace}/runs/{id}/steps/{step}/skip",
+            "skip_step",
+            "Skip a step that has not started, or waits",
+        ),
+        decision(
+            "/api/v1/namespaces/{namespace}/runs/{id}/steps/{step}/cancel",
+            "cancel_step",
+            "Stop a step that has started: it fails",
+        ),
+    ]
+}
+
+fn progress() -> Vec<Operation> {
+    vec![
         post(
             "/api/v1/namespaces/{namespace}/runs/{id}/progress",
             "report_progress",
