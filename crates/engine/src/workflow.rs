@@ -64,11 +64,31 @@ impl Shard {
         }
     }
 
-    /// Whether a person has paused the workflow. A workflow that is being stopped goes on to its end.
+    /// Whether a person has paused the workflow, or one that it is a step of. A workflow that is being stopped goes on to
+    /// its end. The parts of a split run are no steps, so all of them start.
     fn is_held_by_hand(&self, run: RunId) -> bool {
-        let live = self.runs.get(&run);
-        live.is_some_and(|live| live.run.is_paused() && live.run.cancelling().is_none())
-            && !is_planted(Fault::PauseIsIgnored)
+        if is_planted(Fault::PauseIsIgnored) || self.flows.get(&run).is_some_and(|flow| flow.is_split) {
+            return false;
+        }
+        let mut next = self.runs.get(&run);
+        while let Some(live) = next.filter(|live| live.run.cancelling().is_none()) {
+            if live.run.is_paused() {
+                return true;
+            }
+            next = live.run.parent().and_then(|parent| self.runs.get(&parent));
+        }
+        false
+    }
+
+    /// Lets a workflow be decided again, with the sub-workflows in it.
+    fn decide_again(&mut self, run: RunId) {
+        let mut open = vec![run];
+        while let Some(run) = open.pop() {
+            let Some(flow) = self.flows.get(&run) else { continue };
+            let active = flow.rows.values().filter(|row| row.state == State::Active);
+            open.extend(active.filter_map(|row| row.child));
+            self.due_flows.insert(run);
+        }
     }
 
     /// The rest of a fan-out starts with the next batch.

@@ -65,7 +65,7 @@ impl Shard {
             return Err(refused(&live.run, "it is not paused"));
         }
         self.transition(run, Event::Resumed(by_hand), cx);
-        self.due_flows.insert(run);
+        self.decide_again(run);
         Ok(())
     }
 

@@ -14,8 +14,9 @@ impl Shard {
     pub(crate) fn stop_steps(&mut self, run: RunId, cause: Cause, cx: &mut Context<'_>) {
         let Some(flow) = self.flows.get_mut(&run) else { return };
         flow.progress.stop(&flow.graph);
-        self.due_flows.insert(run);
         let (unstarted, unfinished) = (flow.take_unstarted(), flow.cut_maps());
+        // A pause does not hold the sub-workflows in `finally` any more.
+        self.decide_again(run);
         for step in unstarted {
             let key = StepKey { run, step, item: None };
             self.write_step(StepRecord::skipped(key, Skip::Stopped, cx.now));

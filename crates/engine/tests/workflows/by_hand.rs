@@ -102,6 +102,60 @@ fn a_paused_workflow_starts_no_step_until_it_is_resumed() {
     assert_eq!(rig.status(run), Status::Succeeded);
 }
 
+/// A step whose sub-workflow has the steps `x` and `y`, one after the other.
+fn nested(name: &str, needs: &[&str]) -> Step {
+    let inner = workflow(vec![step("x", &[]), step("y", &["x"])], vec![]);
+    Step { work: Work::Workflow(Box::new(inner)), ..step(name, needs) }
+}
+
+#[test]
+fn a_pause_holds_the_sub_workflows_until_the_resume() {
+    let mut rig = Rig::new(4);
+    let middle = Work::Workflow(Box::new(workflow(vec![nested("deep", &[])], vec![])));
+    let run = rig.start_workflow(job(workflow(vec![Step { work: middle, ..step("mid", &[]) }], vec![])));
+    let mid = rig.steps(run)["mid"].id;
+    let deep = rig.steps(mid)["mid/deep"].id;
+    rig.ask(act(run, StepsAct::Pause)).unwrap();
+    rig.end_step(deep, "mid/deep/x", End::Succeeded);
+    assert_eq!((rig.at_work(deep), rig.status(deep)), (String::new(), Status::Running));
+    rig.reload();
+    rig.advance("1m");
+    assert_eq!(rig.steps(deep).len(), 1);
+    rig.ask(act(run, StepsAct::Resume)).unwrap();
+    assert_eq!(rig.at_work(deep), "mid/deep/y");
+    rig.finish(deep);
+    assert_eq!(rig.status(run), Status::Succeeded);
+}
+
+#[test]
+fn a_sub_workflow_is_paused_by_itself() {
+    let mut rig = Rig::new(4);
+    let run = rig.start_workflow(job(workflow(vec![nested("in", &[]), step("a", &[])], vec![])));
+    let inner = rig.steps(run)["in"].id;
+    rig.ask(act(inner, StepsAct::Pause)).unwrap();
+    rig.ask(act(run, StepsAct::Pause)).unwrap();
+    rig.end_step(inner, "in/x", End::Succeeded);
+    rig.ask(act(run, StepsAct::Resume)).unwrap();
+    assert_eq!(rig.at_work(inner), "", "it has a pause of its own");
+    rig.ask(act(inner, StepsAct::Resume)).unwrap();
+    assert_eq!(rig.at_work(inner), "in/y");
+}
+
+#[test]
+fn a_cancel_releases_what_the_pause_held_in_finally() {
+    let mut rig = Rig::new(4);
+    let run = rig.start_workflow(job(workflow(vec![step("a", &[])], vec![nested("clean", &[])])));
+    rig.end_step(run, "a", End::Succeeded);
+    let clean = rig.steps(run)["clean"].id;
+    rig.ask(act(run, StepsAct::Pause)).unwrap();
+    rig.end_step(clean, "clean/x", End::Succeeded);
+    assert_eq!(rig.at_work(clean), "");
+    rig.ask(cancel(run)).unwrap();
+    assert_eq!(rig.at_work(clean), "clean/y");
+    rig.finish(clean);
+    assert_eq!(rig.status(run), Status::Cancelled);
+}
+
 #[test]
 fn who_paused_and_who_resumed_is_recorded() {
     let mut rig = Rig::new(4);

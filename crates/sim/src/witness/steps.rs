@@ -1,8 +1,8 @@
 //! Workflows: a plain model of the graph, checked with every commit.
 //!
 //! A step is decided once, after all that it needs has ended, and by its rule. It has one run, or one for each item. Its
-//! end is written with the end of its run. None is decided while the workflow is paused. The end of the workflow follows
-//! from its steps. A retry reuses exactly the steps that need not be executed again. A split run is a workflow whose only
+//! end is written with the end of its run. None is decided while the workflow or one around it is paused. The end of the
+//! workflow follows from its steps. A retry reuses exactly the steps that need not be executed again. A split run is a workflow whose only
 //! step has the parts as items.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -158,9 +158,8 @@ impl Steps {
         let (key, workflow) = (step.key, &self.workflows[&step.key.run]);
         let refuse = |what: &str| Err(format!("steps: {} {what}", place(key)));
         let is_stopping = runs.get(key.run).is_some_and(|run| is_stopped(run));
-        let pause = runs.get(key.run).and_then(|run| run.paused_by());
-        if pause.is_some_and(|pause| step.decided_at > pause.at) && !is_stopping && step.by_hand.is_none() {
-            return refuse("was decided while its workflow was paused");
+        if step.by_hand.is_none() && !workflow.is_split && was_held(step, runs) {
+            return refuse("was decided while its workflow, or one around it, was paused");
         }
         if key.item.is_some() {
             return Ok(());
@@ -381,6 +380,19 @@ fn ended_well(row: &StepRecord) -> bool {
 fn is_stopped(run: &Run) -> bool {
     use punctual_core::run::What;
     run.entries.iter().any(|entry| entry.what == What::CancelAsked)
+}
+
+/// Whether a step was decided after a person had paused its workflow, or one around it. A pause does not hold a workflow that
+/// is being stopped.
+fn was_held(step: &StepRecord, runs: &Runs) -> bool {
+    let mut next = runs.get(step.key.run);
+    while let Some(run) = next.filter(|run| !is_stopped(run)) {
+        if run.paused_by().is_some_and(|pause| step.decided_at > pause.at) {
+            return true;
+        }
+        next = run.parent().and_then(|parent| runs.get(parent));
+    }
+    false
 }
 
 /// When a workflow was stopped.
