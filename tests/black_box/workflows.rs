@@ -153,9 +153,11 @@ fn a_cancelled_workflow_stops_its_steps_and_cleans_up() {
     wait::until_so("the step is under way", SOON, || {
         steps(&node, &run) == [("long".to_owned(), "running".to_owned())]
     });
-    node.api().post(&format!("{RUNS}/{run}/cancel"), &json!({})).expect("the node answers").ok();
+    node.cli(["run", "cancel", &run, "--comment", "wrong day"]).ok();
     let whole = ended(&node, &run);
     assert_eq!(whole["state"], "cancelled", "{whole:#}");
+    let shown = node.cli(["run", "show", &run]).ok();
+    assert!(shown.contains("cancelled by hand: wrong day"), "{shown}");
     let expected = [("clean", "succeeded"), ("long", "cancelled")];
     assert_eq!(steps(&node, &run), expected.map(|(step, state)| (step.to_owned(), state.to_owned())));
     verify(&scene, &node);

@@ -58,6 +58,9 @@ pub enum Command {
         run: RunId,
         /// Without a grace period.
         now: bool,
+        /// The name of the caller's token. `None` means that the server asks for no token.
+        by: Option<Box<str>>,
+        comment: Box<str>,
     },
     /// Stops the running attempt, and gives the run to another worker.
     MoveRun {

@@ -111,7 +111,7 @@ pub const WORKFLOW_OUTPUT_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub const STEP_VALUES_BYTES_MAX: usize = 1024 * 1024;
 /// Approvals that wait in one namespace, in the memory of a node. Each keeps its workflow there.
 pub const APPROVALS_MAX: usize = 10_000;
-/// Pauses, resumes and the retry by hand that are recorded with one run, the newest ones: they are in its row.
+/// Pauses, resumes, cancels and the retry by hand that are recorded with one run, the newest ones: they are in its row.
 pub const BY_HAND_MAX: usize = 100;
 /// The longest pause of a job and the longest hold that end by themselves: a longer one is more likely a mistake.
 pub const PAUSE_MAX: Duration = Duration::from_secs(366 * 24 * 3600);

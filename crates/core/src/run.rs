@@ -354,7 +354,7 @@ impl Run {
     }
 
     /// Records who causes the next entry.
-    fn note_by_hand(&mut self, by_hand: ByHand) {
+    pub fn note_by_hand(&mut self, by_hand: ByHand) {
         self.note_by_hand_at(self.entries.len(), by_hand);
     }
 

@@ -67,7 +67,7 @@ impl Shard {
             return Ok(Answer::Noted);
         };
         // A run that has ended is not cancelled: its notice is on the way.
-        drop(self.cancel_run(&ask.namespace, called, ask.now, cx));
+        drop(self.cancel_run((&ask.namespace, called), ask.now, None, cx));
         Ok(Answer::Existing(called))
     }
 

@@ -13,6 +13,7 @@ mod runs;
 
 use punctual_core::command::{Answer, Command, Refusal};
 use punctual_core::job::Pause;
+use punctual_core::workflow::ByHand;
 
 use crate::Shard;
 use crate::event::{Context, Effect, Ticket};
@@ -37,7 +38,10 @@ impl Shard {
             Command::ResumeJob { namespace, name } => self.resume_job(&namespace, &name, cx),
             Command::RunJob(run) => self.run_job(run, cx),
             Command::Submit(submit) => self.submit(submit, cx),
-            Command::CancelRun { namespace, run, now } => self.cancel_run(&namespace, run, now, cx),
+            Command::CancelRun { namespace, run, now, by, comment } => {
+                let by_hand = ByHand { by, at: cx.now, comment };
+                self.cancel_run((&namespace, run), now, Some(by_hand), cx)
+            }
             Command::MoveRun { namespace, run, worker } => {
                 self.move_run(&namespace, run, worker.as_deref(), cx)
             }

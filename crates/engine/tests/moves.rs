@@ -23,7 +23,7 @@ fn moved(run: RunId, worker: Option<&str>) -> Command {
 }
 
 fn now(run: RunId) -> Command {
-    Command::CancelRun { namespace: Namespace::default(), run, now: true }
+    Command::CancelRun { namespace: Namespace::default(), run, now: true, by: None, comment: Box::default() }
 }
 
 fn tell(rig: &mut Rig, worker: &str, report: Report) {

@@ -3,12 +3,12 @@
 use punctual_core::attempt::{End, Order};
 use punctual_core::command::{Answer, Command, Refusal};
 use punctual_core::ids::RunId;
-use punctual_core::job::{Definition, Limit, Overlap};
+use punctual_core::job::{Definition, Limit, Overlap, Route};
 use punctual_core::name::Namespace;
-use punctual_core::run::{Cause, Reason, Status};
+use punctual_core::run::{Cause, Reason, Status, What};
 use punctual_core::task::{Accept, Http, Method, Task};
 
-use crate::support::{Rig, at, cancel, delete, every, manual, span};
+use crate::support::{Rig, at, cancel, cancel_saying, delete, every, manual, span};
 
 fn ten_seconds(attempts: u32) -> Definition {
     let mut definition = Definition { timeout: Some(span("10s")), ..manual() };
@@ -151,6 +151,46 @@ fn a_users_word_outranks_a_timeout() {
     assert_eq!(rig.status(run), Status::Cancelled, "a timeout would have allowed a retry");
 }
 
+/// The entries of a run that people caused, and their comments.
+#[track_caller]
+fn check_by_hand(rig: &Rig, run: RunId, expected: &[(What, &str)]) {
+    let run = rig.run(run);
+    let told = run.by_hand.iter().map(|(index, by_hand)| {
+        let entry = &run.entries[*index as usize];
+        assert_eq!((by_hand.by.as_deref(), by_hand.at), (Some("ops"), entry.at));
+        (entry.what, &*by_hand.comment)
+    });
+    assert_eq!(told.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn who_cancelled_a_run_when_and_why_is_recorded() {
+    let mut rig = Rig::new(1);
+    let (run, waiting) = (rig.submit(manual()), rig.submit(manual()));
+    rig.ask(cancel_saying(waiting, false, "wrong day")).unwrap();
+    assert_eq!(rig.status(waiting), Status::Cancelled);
+    check_by_hand(&rig, waiting, &[(What::CancelAsked, "wrong day")]);
+    rig.ask(cancel_saying(run, false, "wrong file")).unwrap();
+    rig.reload();
+    rig.ask(cancel_saying(run, false, "once more")).unwrap();
+    rig.ask(cancel_saying(run, true, "at once")).unwrap();
+    rig.fail(run);
+    assert_eq!(rig.status(run), Status::Cancelled);
+    check_by_hand(&rig, run, &[(What::CancelAsked, "wrong file"), (What::CancelAsked, "at once")]);
+}
+
+#[test]
+fn a_cancel_by_hand_is_recorded_of_the_whole_run_only() {
+    let mut rig = Rig::new(1);
+    let split = Definition { route: Route { shards: Some(2), ..Route::default() }, ..manual() };
+    let run = rig.submit(split);
+    rig.advance("1s");
+    rig.ask(cancel_saying(run, false, "wrong day")).unwrap();
+    check_by_hand(&rig, run, &[(What::CancelAsked, "wrong day")]);
+    let parts: Vec<_> = rig.all_runs().into_iter().filter(|part| part.parent() == Some(run)).collect();
+    assert!(parts.len() == 2 && parts.iter().all(|part| part.by_hand.is_empty()));
+}
+
 #[test]
 fn what_has_ended_cannot_be_cancelled() {
     let mut rig = Rig::new(1);
@@ -164,7 +204,8 @@ fn a_run_of_another_namespace_does_not_exist() {
     let mut rig = Rig::new(1);
     let run = rig.submit(manual());
     let namespace: Namespace = "elsewhere".parse().unwrap();
-    assert_eq!(rig.ask(Command::CancelRun { namespace, run, now: false }), Err(Refusal::NoSuchRun(run)));
+    let cancel = Command::CancelRun { namespace, run, now: false, by: None, comment: Box::default() };
+    assert_eq!(rig.ask(cancel), Err(Refusal::NoSuchRun(run)));
     assert_eq!(rig.run(run).cancelling(), None);
 }
 

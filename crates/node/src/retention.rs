@@ -131,7 +131,13 @@ mod tests {
             let Ok(Answer::Run(run)) = self.node.handle().command(Command::Submit(submit)).await else {
                 panic!("the run was not accepted")
             };
-            let cancel = Command::CancelRun { namespace: Namespace::default(), run: run.id, now: false };
+            let cancel = Command::CancelRun {
+                namespace: Namespace::default(),
+                run: run.id,
+                now: false,
+                by: None,
+                comment: Box::default(),
+            };
             self.node.handle().command(cancel).await.unwrap();
         }
 

@@ -110,7 +110,13 @@ impl Node {
 
     /// Requests the cancellation of a run. Its state changes when its function has ended.
     pub async fn cancel(&self, run: RunId) -> Result<(), NodeError> {
-        let command = Command::CancelRun { namespace: self.namespace.clone(), run, now: false };
+        let command = Command::CancelRun {
+            namespace: self.namespace.clone(),
+            run,
+            now: false,
+            by: None,
+            comment: Box::default(),
+        };
         Ok(self.handle().command(command).await.map(drop)?)
     }
 

@@ -211,7 +211,7 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
             "refused",
         ),
         (
-            "pauses, resumes and the retry by hand, of one run",
+            "pauses, resumes, cancels and the retry by hand, of one run",
             count(limits::BY_HAND_MAX),
             "the newest are kept",
         ),

@@ -99,7 +99,10 @@ impl People {
                 key: key(dice),
                 spread: dice.below(1000),
             }),
-            16 | 17 => Command::CancelRun { namespace, run, now: dice.one_in(4) },
+            16 | 17 => {
+                let (now, by) = (dice.one_in(4), Some("ops".into()));
+                Command::CancelRun { namespace, run, now, by, comment: tag(ticket).into() }
+            }
             19 | 20 => Command::MoveRun { namespace, run, worker: None },
             18 => {
                 let dead_letter = ticket.0.is_multiple_of(2);

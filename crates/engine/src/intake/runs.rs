@@ -8,6 +8,7 @@ use punctual_core::ids::{RunId, Token};
 use punctual_core::name::Namespace;
 use punctual_core::progress::Progress;
 use punctual_core::run::{Assignee, Cause, Run, State, Status};
+use punctual_core::workflow::ByHand;
 
 use super::Reply;
 use crate::Shard;
@@ -22,11 +23,12 @@ impl Shard {
         (record.run.namespace == *namespace).then(|| record.clone())
     }
 
+    /// Cancels a run. Without `by_hand`, no person asked for it.
     pub(crate) fn cancel_run(
         &mut self,
-        namespace: &Namespace,
-        run: RunId,
+        (namespace, run): (&Namespace, RunId),
         now: bool,
+        by_hand: Option<ByHand>,
         cx: &mut Context<'_>,
     ) -> Reply {
         if !self.runs.contains_key(&run) {
@@ -44,11 +46,15 @@ impl Shard {
         }
         let live = self
             .runs
-            .get(&run)
+            .get_mut(&run)
             .filter(|live| live.run.namespace == *namespace)
             .ok_or(Refusal::NoSuchRun(run))?;
         let cause = if now { Cause::UserNow } else { Cause::User };
         if live.run.cancelling().is_none_or(|earlier| cause.replaces(earlier)) {
+            if let Some(by_hand) = by_hand {
+                // It belongs to the entry that `stop` appends.
+                Arc::make_mut(&mut live.run).note_by_hand(by_hand);
+            }
             self.stop(run, cause, cx);
             // A run whose child runs have all ended with it has ended too.
             self.advance_workflows(cx);

@@ -60,8 +60,13 @@ pub(crate) fn submit(definition: Definition) -> Submit {
     Submit { namespace, definition: Arc::new(definition), due: None, key: None, spread: 0 }
 }
 
+pub(crate) fn cancel_saying(run: RunId, now: bool, comment: &str) -> Command {
+    let (namespace, by) = (Namespace::default(), (!comment.is_empty()).then(|| "ops".into()));
+    Command::CancelRun { namespace, run, now, by, comment: comment.into() }
+}
+
 pub(crate) fn cancel(run: RunId) -> Command {
-    Command::CancelRun { namespace: Namespace::default(), run, now: false }
+    cancel_saying(run, false, "")
 }
 
 pub(crate) fn retry(run: RunId) -> RetryRun {

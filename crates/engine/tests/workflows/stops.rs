@@ -39,7 +39,14 @@ fn a_cancel_cuts_a_fan_out() {
     assert_eq!((rig.status(run), rig.steps(run).len()), (Status::Cancelled, 4));
     rig.ask(put("again", job(workflow(vec![mapped("load", &[], "[1, 2]", Some(1))], vec![])))).unwrap();
     let run = rig.start("again");
-    rig.ask(Command::CancelRun { namespace: Namespace::default(), run, now: true }).unwrap();
+    rig.ask(Command::CancelRun {
+        namespace: Namespace::default(),
+        run,
+        now: true,
+        by: None,
+        comment: Box::default(),
+    })
+    .unwrap();
     rig.end_step(run, "load[0]", End::Failed);
     assert_eq!((rig.status(run), rig.steps(run).len()), (Status::Cancelled, 1));
 }

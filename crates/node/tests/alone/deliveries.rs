@@ -111,7 +111,13 @@ async fn a_cancelled_run_leaves_nothing_in_the_queue() {
     for _ in 0..50 {
         let run = start(&handle).await;
         handle
-            .command(Command::CancelRun { namespace: Namespace::default(), run, now: false })
+            .command(Command::CancelRun {
+                namespace: Namespace::default(),
+                run,
+                now: false,
+                by: None,
+                comment: Box::default(),
+            })
             .await
             .expect("the run exists");
         assert_eq!(end_of(&handle, run).await.status(), Status::Cancelled);

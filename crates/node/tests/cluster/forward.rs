@@ -163,7 +163,13 @@ async fn an_id_of_a_missing_shard_is_not_found_on_any_node() {
     let (node, lead) = passing_on(&store, Arc::new(Told::default()), LONG);
     lead.send_replace(at("a:1"));
     let run = RunId((1 << 40) | (i64::from(SHARDS) << 12));
-    let cancel = Command::CancelRun { namespace: Namespace::default(), run, now: false };
+    let cancel = Command::CancelRun {
+        namespace: Namespace::default(),
+        run,
+        now: false,
+        by: None,
+        comment: Box::default(),
+    };
     let answer = node.handle().command(cancel).await;
     assert!(matches!(answer, Err(Failure::Refused(_))), "{answer:?}");
 }

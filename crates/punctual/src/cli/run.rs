@@ -81,7 +81,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   punctual run cancel 4683711365120
-  punctual run cancel 4683711365120 --now
+  punctual run cancel 4683711365120 --now --comment \"wrong day\"
   punctual run cancel 4683711365120 --step load --comment \"wrong file\"")]
     Cancel {
         id: RunId,
@@ -91,8 +91,8 @@ Examples:
         /// Stop only this step of a workflow
         #[arg(long, value_name = "STEP", conflicts_with = "now")]
         step: Option<String>,
-        /// Why the step is stopped; it is recorded with your token's name
-        #[arg(long, value_name = "TEXT", default_value = "", requires = "step")]
+        /// Why; it is recorded with your token's name
+        #[arg(long, value_name = "TEXT", default_value = "")]
         comment: String,
     },
     /// Show the steps of a workflow and what became of each
@@ -263,8 +263,8 @@ impl Verb {
             Verb::Cancel { id, step: Some(step), comment, .. } => {
                 steps::Decide { id, step, comment }.run(session, "cancel", "cancelling").await
             }
-            Verb::Cancel { id, now, .. } => {
-                let run = client.cancel_run(namespace, id, &Cancel { now }).await?;
+            Verb::Cancel { id, now, step: None, comment } => {
+                let run = client.cancel_run(namespace, id, &Cancel { now, comment }).await?;
                 output.show(&run, |_| match run.state.0 {
                     Status::Cancelled => format!("cancelled {id}"),
                     _ => format!("cancelling {id}: it is told to stop"),

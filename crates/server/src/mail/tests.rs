@@ -114,7 +114,13 @@ async fn a_command_reaches_a_leader_that_cannot_be_dialled() {
     let refused = second
         .node
         .handle()
-        .command(Command::CancelRun { namespace: Namespace::default(), run, now: false })
+        .command(Command::CancelRun {
+            namespace: Namespace::default(),
+            run,
+            now: false,
+            by: None,
+            comment: Box::default(),
+        })
         .await;
     assert_eq!(refused, Err(Failure::Refused(Refusal::NoSuchRun(run))));
     first.end().await;

@@ -86,7 +86,7 @@ fn usual(action: RunAction) -> Vec<Status> {
 fn command(namespace: &Namespace, action: RunAction, run: RunId, by: Option<Box<str>>) -> Command {
     let namespace = namespace.clone();
     match action {
-        RunAction::Cancel => Command::CancelRun { namespace, run, now: false },
+        RunAction::Cancel => Command::CancelRun { namespace, run, now: false, by, comment: Box::default() },
         RunAction::Retry => Command::RetryRun(RetryRun {
             namespace,
             run,

@@ -15,7 +15,7 @@ use punctual_core::run::{self, Status};
 use punctual_core::search::Search;
 use punctual_store::{Children, RunFilter};
 use punctual_wire::Text;
-use punctual_wire::rest::{self, Again, Attempt, Page, Problem, Run, RunPage, StateCounts};
+use punctual_wire::rest::{self, Again, Attempt, Comment, Page, Problem, Run, RunPage, StateCounts};
 use punctual_wire::text::Several;
 use serde::Deserialize;
 
@@ -201,9 +201,12 @@ pub(crate) async fn show(
 pub(crate) async fn cancel(
     State(endpoints): State<Endpoints>,
     at: RunAt,
-    MaybeJson(rest::Cancel { now }): MaybeJson<rest::Cancel>,
+    parts: Parts,
+    MaybeJson(rest::Cancel { now, comment }): MaybeJson<rest::Cancel>,
 ) -> Result<Json<Run>, Failed> {
-    changed(&endpoints, Command::CancelRun { namespace: at.namespace, run: at.run, now }).await
+    let (by, comment) = (endpoints.name_of_caller(&parts).await?, Comment { comment }.into_core()?);
+    let RunAt { namespace, run } = at;
+    changed(&endpoints, Command::CancelRun { namespace, run, now, by, comment }).await
 }
 
 pub(crate) async fn move_run(

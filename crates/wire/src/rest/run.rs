@@ -91,8 +91,8 @@ pub struct Run {
     /// Only where they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<Vec<Event>>,
-    /// The events that a person caused: who asked for a retry, paused the workflow or resumed it. Only where a run is shown
-    /// by itself, and absent if there are none.
+    /// The events that a person caused: who asked for a retry or a cancel, paused the workflow or resumed it. Only where
+    /// a run is shown by itself, and absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_hand: Option<Vec<Event>>,
 }

@@ -94,6 +94,10 @@ pub struct Cancel {
     /// Kill its attempt at once, without a grace period.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub now: bool,
+    /// Why. It is recorded with the name of the token.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schema(max_length = 1024)]
+    pub comment: String,
 }
 
 /// Where a run is moved.

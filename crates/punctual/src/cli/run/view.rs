@@ -57,11 +57,15 @@ pub(crate) fn describe(output: Output, run: &Run) -> String {
     [Some(facts), children, attempts, story].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
 }
 
-/// Who asked for the run, paused it and resumed it, one line for each.
+/// Who asked for the run, paused it, resumed it and cancelled it, one line for each.
 fn by_hand(run: &Run, now: Timestamp) -> Option<String> {
     let told = run.by_hand.iter().flatten().filter_map(|event| {
         let by_hand = event.by_hand.as_ref()?;
-        let what = if event.what == "created" { "retried" } else { &event.what };
+        let what = match event.what.as_str() {
+            "created" => "retried",
+            "cancel_asked" => "cancelled",
+            other => other,
+        };
         Some(format!("{what} {}, {}", by_hand.told(), time::both(by_hand.at.0, now)))
     });
     let lines: Vec<String> = told.collect();

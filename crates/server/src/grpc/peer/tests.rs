@@ -329,7 +329,13 @@ async fn a_follower_at_another_node_sees_the_end_of_the_run() {
     assert!(!heard.contains("event: end"), "{heard}");
     // No worker is there to take it: it ends when someone says so, on the node that leads it.
     let run = run["id"].as_str().unwrap().parse().unwrap();
-    let cancel = Command::CancelRun { namespace: Namespace::default(), run, now: false };
+    let cancel = Command::CancelRun {
+        namespace: Namespace::default(),
+        run,
+        now: false,
+        by: None,
+        comment: Box::default(),
+    };
     scene.leader.handle().command(cancel).await.unwrap();
     let rest = async {
         while let Some(frames) = events.next().await {

@@ -193,6 +193,33 @@ async fn a_stream_ends_with_the_token_that_opened_it() {
 }
 
 #[tokio::test]
+async fn a_cancelled_run_tells_who_cancelled_it_and_why() {
+    let guarded = Guarded::new().await;
+    let admin = Some(guarded.token(Role::Admin));
+    let post = async |path: &str, body: Value| {
+        guarded.ask(&Method::POST, &format!("{RUNS}{path}"), admin, &body).await
+    };
+    let submit =
+        async || -> Run { post("", json!({ "task": { "noop": {} }, "delay": "1h" })).await.read(201) };
+    let check = async |run: &Run, expected: &str| {
+        let path = format!("{RUNS}/{}", run.id);
+        let shown: Run = guarded.ask(&Method::GET, &path, admin, &json!({})).await.read(200);
+        let by_hand = shown.by_hand.unwrap_or_default();
+        let told: Vec<_> = by_hand.iter().map(|event| event.by_hand.as_ref().unwrap().told()).collect();
+        assert_eq!((told, by_hand[0].what.as_str()), (vec![expected.to_owned()], "cancel_asked"));
+    };
+    let run = submit().await;
+    let path = format!("/{}/cancel", run.id);
+    let problem: Problem = post(&path, json!({ "comment": "x".repeat(1025) })).await.read(422);
+    assert_eq!(problem.field.as_deref(), Some("comment"));
+    post(&path, json!({ "comment": "wrong day" })).await.read::<Run>(200);
+    check(&run, "by admin: wrong day").await;
+    let run = submit().await;
+    post("/actions", json!({ "action": "cancel", "ids": [run.id] })).await.read::<Value>(200);
+    check(&run, "by admin").await;
+}
+
+#[tokio::test]
 async fn a_caller_learns_its_own_role_and_rights() {
     let guarded = Guarded::new().await;
     for (role, rights) in [

@@ -188,7 +188,13 @@ fn commands() -> Vec<Command> {
             key: None,
             spread: u64::MAX,
         }),
-        Command::CancelRun { namespace: namespace.clone(), run: RUN, now: true },
+        Command::CancelRun {
+            namespace: namespace.clone(),
+            run: RUN,
+            now: true,
+            by: Some("ops".into()),
+            comment: "wrong day".into(),
+        },
         Command::MoveRun { namespace: namespace.clone(), run: RUN, worker: Some("w".into()) },
         Command::RetryRun(RetryRun {
             namespace: namespace.clone(),
@@ -405,9 +411,9 @@ fn every_answer_and_every_failure_comes_through_as_it_went() {
 
 #[test]
 fn fields_go_by_name_and_a_newer_node_may_say_more() {
-    let text = br#"{"cancel_run":{"namespace":"default","run":7,"now":false,"why":"because"}}"#;
+    let text = br#"{"move_run":{"namespace":"default","run":7,"worker":null,"why":"because"}}"#;
     let read = command(&AskRequest { command: text.to_vec() }).unwrap();
-    assert_eq!(read, Command::CancelRun { namespace: Namespace::default(), run: RunId(7), now: false });
+    assert_eq!(read, Command::MoveRun { namespace: Namespace::default(), run: RunId(7), worker: None });
 }
 
 #[test]
