@@ -279,25 +279,52 @@ impl Endpoints {
 
     /// The run whose workflow has a step, and the name of the step. `settle/book` is a step of a sub-workflow.
     async fn find_step(&self, at: &RunAt, path: &str) -> Result<(RunId, Name), Failed> {
+        let names: Result<Vec<Name>, _> = path.split('/').map(str::parse).collect();
+        let names = names.map_err(|error| Problem::parameter("step", error.to_string()))?;
         let mut run = at.run;
-        let mut names = path.split('/').peekable();
-        loop {
-            let name: Result<Name, _> = names.next().unwrap_or_default().parse();
-            let name = name.map_err(|error| Problem::parameter("step", error.to_string()))?;
-            if names.peek().is_none() {
-                return Ok((run, name));
+        for (place, name) in names.iter().enumerate() {
+            if place + 1 == names.len() {
+                return Ok((run, name.clone()));
             }
             let record = self.find_run(&RunAt { namespace: at.namespace.clone(), run }).await?;
             let workflow = record.definition.workflow().ok_or(Refusal::NotAWorkflow(run))?;
-            let index = workflow.all().position(|step| step.name == name);
-            let row = match index {
-                Some(index) => self.step_row(run, index).await?,
-                None => None,
-            };
-            let child = row.and_then(|row| row.child);
-            run = child.ok_or(Refusal::NoSuchStep { run, step: name })?;
+            let no_such_step = |step: &Name| Refusal::NoSuchStep { run, step: step.clone() };
+            if let Some(missing) = missing(workflow, &names[place..]) {
+                return Err(no_such_step(missing).into());
+            }
+            let index = workflow.all().position(|step| step.name == *name);
+            let row = self.step_row(run, index.ok_or_else(|| no_such_step(name))?).await?;
+            let child = row.as_ref().and_then(|row| row.child);
+            run = child.ok_or_else(|| without_run(name, row.as_deref()))?;
         }
+        Err(Problem::parameter("step", "is empty".to_owned()).into())
     }
+}
+
+/// The first name in a path that no step has. Each name is that of a step in the sub-workflow of the step before it.
+fn missing<'a>(workflow: &Workflow, path: &'a [Name]) -> Option<&'a Name> {
+    let mut inside = Some(workflow);
+    path.iter().find(|name| {
+        let step = inside.and_then(|workflow| workflow.all().find(|step| step.name == **name));
+        inside = step.and_then(|step| match &step.work {
+            Work::Workflow(inner) => Some(&**inner),
+            _ => None,
+        });
+        step.is_none()
+    })
+}
+
+/// Why a step of a sub-workflow cannot be named: the step that executes the sub-workflow has no run.
+fn without_run(step: &Name, row: Option<&StepRecord>) -> Refusal {
+    let state = row.map_or(Became::Open, |row| row.state);
+    let hint = match state {
+        _ if row.is_some_and(|row| row.items.is_some()) => "it has `map`: name the run of one of its items",
+        Became::Open | Became::Active => "its sub-workflow has not started yet",
+        Became::Succeeded | Became::Failed | Became::Skipped => {
+            "it has ended, and its sub-workflow never started"
+        }
+    };
+    Refusal::WrongStep { step: step.clone(), state: state.as_str().into(), hint: hint.into() }
 }
 
 /// How many items of each step have ended.

@@ -113,7 +113,7 @@ fn workflows() -> Vec<Operation> {
             "List the expressions of a step and what they gave",
         )
         .answers::<StepExpressions>(200, "The expressions")
-        .refuses(&[Code::NoSuchRun, Code::NotAWorkflow, Code::NoSuchStep]),
+        .refuses(&[Code::NoSuchRun, Code::NotAWorkflow, Code::NoSuchStep, Code::WrongState]),
         listing(get(
             "/api/v1/namespaces/{namespace}/approvals",
             "list_approvals",

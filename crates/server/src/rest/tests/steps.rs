@@ -1,7 +1,9 @@
 //! Child runs in lists, and the approvals that wait.
 
 use punctual_core::name::Name;
-use punctual_wire::rest::{ActedOnRuns, Approval, AttentionKind, Job, Overview, Page, Problem, Run, RunPage};
+use punctual_wire::rest::{
+    ActedOnRuns, Approval, AttentionKind, Code, Job, Overview, Page, Problem, Run, RunPage,
+};
 use serde_json::{Value, json};
 
 use super::{JOBS, RUNS, Scene};
@@ -54,7 +56,12 @@ async fn lists_leave_child_runs_out_unless_they_are_asked_for() {
 #[tokio::test]
 async fn waiting_approvals_are_listed_until_they_are_given() {
     let scene = Scene::new().await;
-    let steps = json!({ "review": { "approve": { "within": "1h" } }, "sign": { "approve": {} } });
+    let inner = json!({ "workflow": { "steps": { "ask": { "approve": {} } } } });
+    let steps = json!({
+        "review": { "approve": { "within": "1h" } },
+        "sign": { "approve": {} },
+        "ship": { "needs": ["sign"], "task": inner },
+    });
     scene.put(&format!("{JOBS}/release"), json!({ "task": { "workflow": { "steps": steps } } })).await;
     let run: Run = scene.post(&format!("{JOBS}/release/run"), json!({})).await.read(201);
     let list =
@@ -84,6 +91,14 @@ async fn waiting_approvals_are_listed_until_they_are_given() {
     assert_eq!((entry.run, entry.count, entry.subject.as_deref()), (Some(run.id), 2, Some("release")));
     assert_eq!(entry.message, "step `review` waits for an approval");
 
+    for (step, status) in
+        [("ship%2Fask", 409), ("ship%2Fnothing", 404), ("nothing%2Fask", 404), ("sign%2Fask", 404)]
+    {
+        let path = format!("{RUNS}/{}/steps/{step}/approve", run.id);
+        let problem: Problem = scene.post(&path, json!({})).await.read(status);
+        let expected = if status == 409 { Code::WrongState } else { Code::NoSuchStep };
+        assert_eq!(problem.code, expected, "{step}: {}", problem.message);
+    }
     scene.post(&format!("{RUNS}/{}/steps/review/approve", run.id), json!({})).await.read::<Run>(200);
     assert_eq!(list("").await.items.len(), 1);
     scene.post(&format!("{RUNS}/{}/cancel", run.id), json!({})).await.read::<Run>(200);
