@@ -166,15 +166,12 @@ impl LiveRun {
 
     /// The workflow that it executes. `None` means that it has no child runs, but attempts.
     pub(crate) fn workflow(&self) -> Option<&Workflow> {
-        match self.is_split() {
-            true => Some(Workflow::of_parts()),
-            false => self.definition.workflow(),
-        }
+        self.run.workflow(&self.definition)
     }
 
     /// Whether its child runs are parts of it. A part has the same definition.
     pub(crate) fn is_split(&self) -> bool {
-        self.definition.route.splits() && self.run.part_of.is_none()
+        self.run.is_split(&self.definition)
     }
 }
 

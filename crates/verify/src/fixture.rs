@@ -14,7 +14,7 @@ use punctual_core::run::{Event, Origin, Part, PartOf, Run, StepOf, StepsEnd, Tri
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::task::Task;
 use punctual_core::workflow::{
-    Rule, Skip as SkipStep, State as StepState, Step, StepKey, StepRecord, Work, Workflow,
+    Items, Rule, Skip as SkipStep, State as StepState, Step, StepKey, StepRecord, Work, Workflow,
 };
 
 use crate::checks::Check;
@@ -120,11 +120,19 @@ impl Story {
     pub(crate) fn fire_split(&mut self, due: i64, total: u32) -> &mut Story {
         let place = self.runs.len();
         let parent = self.born(Trigger::Schedule, due).id;
+        let mut whole = StepRecord::of_parts(parent, total, Box::default(), at(due));
+        whole.end(StepState::Succeeded, None, at(due + 1));
+        whole.items = Some(Items { total, succeeded: total, failed: 0 });
+        (self.workflow, self.steps) = (Workflow::of_parts().clone(), vec![whole]);
         for index in 0..total {
             self.run_of(Trigger::Parent, due);
             let child = self.runs.last_mut().unwrap();
             let part = Part { index, total };
             child.part_of = Some(Box::new(PartOf { parent, part, worker: None }));
+            let key = StepKey { run: parent, step: 0, item: Some(index) };
+            let mut row = StepRecord { child: Some(child.id), ..StepRecord::active(key, at(due)) };
+            row.end(StepState::Succeeded, None, at(due + 1));
+            self.steps.push(row);
         }
         let run = &mut self.runs[place];
         tell(run, Event::Due, due);

@@ -30,6 +30,14 @@ impl Assignee {
         }
     }
 
+    /// The job that the attempt starts. `None` means that it starts none.
+    pub fn job(&self) -> Option<&Name> {
+        match self {
+            Assignee::Job(job) => Some(job),
+            Assignee::Worker(_) | Assignee::Queue(_) => None,
+        }
+    }
+
     /// The text form without the process number of a worker.
     pub fn name(&self) -> Arc<str> {
         match self {

@@ -13,7 +13,7 @@ use crate::ids::RunId;
 use crate::job::Definition;
 use crate::progress::Reported;
 use crate::task::Task;
-use crate::workflow::{ByHand, StepKey, Work};
+use crate::workflow::{ByHand, StepKey, Work, Workflow};
 
 /// The step of a workflow that a run executes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,6 +70,16 @@ impl Run {
             (None, Some(of)) => Some(StepKey { run: of.parent, step: of.step, item: of.item }),
             (None, None) => None,
         }
+    }
+
+    /// Whether it is split, so that its child runs are parts of it. A part has the same definition.
+    pub fn is_split(&self, definition: &Definition) -> bool {
+        definition.route.splits() && self.part_of.is_none()
+    }
+
+    /// The workflow by which it is executed. `None` means that it has no child runs, but attempts.
+    pub fn workflow<'a>(&self, definition: &'a Definition) -> Option<&'a Workflow> {
+        if self.is_split(definition) { Some(Workflow::of_parts()) } else { definition.workflow() }
     }
 
     /// Whether it is a workflow or a split run that has begun and not ended.

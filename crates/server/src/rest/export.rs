@@ -213,8 +213,8 @@ async fn write_runs(
     Ok(Stage::Read { runs, read_at, then })
 }
 
-/// The graph of a workflow, and what was decided of its steps. The definition is read last: if the run was pruned
-/// meanwhile, the steps that were read may not be all.
+/// The graph of a workflow, and what was decided of its steps; of a split run, the rows of its parts. The definition is
+/// read last: if the run was pruned meanwhile, the steps that were read may not be all.
 async fn steps(endpoints: &Endpoints, run: &Run, lines: &mut Lines) -> Result<(), Error> {
     let (mut rows, mut after) = (Vec::new(), None);
     loop {
@@ -227,7 +227,7 @@ async fn steps(endpoints: &Endpoints, run: &Run, lines: &mut Lines) -> Result<()
         }
     }
     let record = endpoints.handle.reads().run(&run.namespace, run.id).await?;
-    let Some(workflow) = record.as_ref().and_then(|record| record.definition.workflow()) else {
+    let Some(workflow) = record.as_ref().and_then(|record| run.workflow(&record.definition)) else {
         return Ok(());
     };
     if let Ok(graph) = rest::Workflow::of(run.id, workflow) {

@@ -187,7 +187,7 @@ impl World {
             history.add_run(&run);
             if run.has_begun_steps()
                 && let Ok(Some(record)) = at_once(self.store.run(&run.namespace, run.id))
-                && let Some(workflow) = record.definition.workflow()
+                && let Some(workflow) = run.workflow(&record.definition)
             {
                 let rows = at_once(self.store.steps(run.id, None, usize::MAX)).unwrap_or_default();
                 history.add_workflow(run.id, workflow, rows.iter().map(|row| &**row));

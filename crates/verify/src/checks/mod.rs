@@ -14,11 +14,13 @@ mod checkpoint;
 mod overlap;
 mod family;
 mod workflow;
+mod links;
 mod ended;
 mod accounted;
 mod not_vacuous;
 
 use std::fmt;
+use std::time::Duration;
 
 use punctual_core::ids::JobId;
 use serde::Serialize;
@@ -41,15 +43,19 @@ pub enum Check {
     Overlap,
     Family,
     Workflow,
+    Links,
     Ended,
     Accounted,
     NotVacuous,
 }
 
+/// What happens has the instant at which it was decided, and is stored a commit later. Commits take less than this.
+const COMMIT_MAX: Duration = Duration::from_secs(30);
+
 /// A check, its name, the unit that it counts, and its function.
 type Entry = (Check, &'static str, &'static str, fn(&mut Sheet<'_>));
 
-const CHECKS: [Entry; 14] = [
+const CHECKS: [Entry; 15] = [
     (Check::NeverTwice, "never twice", "fires", never_twice::check),
     (Check::NeverEarly, "never early", "starts", never_early::check),
     (Check::NeverLost, "never lost", "due times", never_lost::check),
@@ -61,13 +67,14 @@ const CHECKS: [Entry; 14] = [
     (Check::Overlap, "overlap", "attempts of jobs that limit them", overlap::check),
     (Check::Family, "family", "child runs", family::check),
     (Check::Workflow, "workflow", "steps", workflow::check),
+    (Check::Links, "links", "links between runs", links::check),
     (Check::Ended, "ended", "runs that had to end", ended::check),
     (Check::Accounted, "accounted", "runs", accounted::check),
     (Check::NotVacuous, "not vacuous", "runs", not_vacuous::check),
 ];
 
 impl Check {
-    pub const ALL: [Check; 14] = [
+    pub const ALL: [Check; 15] = [
         Check::NeverTwice,
         Check::NeverEarly,
         Check::NeverLost,
@@ -79,6 +86,7 @@ impl Check {
         Check::Overlap,
         Check::Family,
         Check::Workflow,
+        Check::Links,
         Check::Ended,
         Check::Accounted,
         Check::NotVacuous,

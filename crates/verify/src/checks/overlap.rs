@@ -7,13 +7,12 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::run::Status;
 
-use super::{Sheet, runs_with_jobs};
+use super::{COMMIT_MAX, Sheet, runs_with_jobs};
 use crate::history::{EventRecord, RunRecord};
 
 pub(super) fn check(sheet: &mut Sheet<'_>) {
@@ -31,9 +30,6 @@ pub(super) fn check(sheet: &mut Sheet<'_>) {
         check_job(sheet, &attempts);
     }
 }
-
-/// An end has the instant at which it was decided, and is stored a commit later. Commits take less than this.
-const COMMIT_MAX: Duration = Duration::from_secs(30);
 
 struct Attempt<'a> {
     run: &'a RunRecord,

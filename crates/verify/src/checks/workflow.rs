@@ -1,6 +1,6 @@
 //! P15, workflows: a step is decided after all that it needs has ended, and by its rule. Its run is that of its row. A
-//! step with `map` has each of its items once. A workflow ends when all its steps have ended, and succeeds only if none
-//! of them failed.
+//! step with `map` has each of its items once, and so has a split run its parts. A workflow ends when all its steps have
+//! ended, and succeeds only if none of them failed.
 //!
 //! The rows of a workflow that still runs are read one after the other, so only workflows that have ended are checked.
 //! What a retry reuses was decided in an earlier run.
@@ -12,7 +12,7 @@ use punctual_core::workflow::{End, Progress, State};
 use rustc_hash::FxHashMap;
 
 use super::Sheet;
-use crate::history::{JobRef, RunRecord, StepRow, WorkflowRecord, step_name};
+use crate::history::{JobRef, RunRecord, StepRow, WorkflowRecord};
 
 pub(super) fn check(sheet: &mut Sheet<'_>) {
     let history = sheet.history;
@@ -111,32 +111,35 @@ fn check_end(sheet: &mut Sheet<'_>, run: &RunRecord, workflow: &WorkflowRecord, 
     }
 }
 
-/// The runs of steps: each has a parent, and its row names it.
+/// The runs of steps and parts: each has a parent, and its row names it.
 fn check_runs(sheet: &mut Sheet<'_>) {
     let history = sheet.history;
     let oldest = oldest_of_pages(sheet);
     for run in history.runs.values() {
-        let (Some(parent), Some(path)) = (run.parent, run.step.as_deref()) else { continue };
+        let (Some(parent), Some(path), Some((name, item))) = (run.parent, run.step.as_deref(), run.place())
+        else {
+            continue;
+        };
+        let what = run.part.map_or_else(|| format!("`{path}`"), |part| format!("part {part}"));
         let Some(whole) = history.runs.get(&parent) else {
             let first = oldest.get(&page_of(run));
             let is_kept =
                 first.is_some_and(|first| first.id < parent && first.finished_at <= run.finished_at);
             if is_kept {
-                sheet.broken_run(run, format!("it executes `{path}` of run {parent}, which does not exist"));
+                sheet.broken_run(run, format!("it executes {what} of run {parent}, which does not exist"));
             }
             continue;
         };
-        let (name, item) = step_name(path);
         let (Some(_), Ok(name)) = (history.workflows.get(&parent), name.parse::<Name>()) else { continue };
         let row = history.steps.get(&(parent, name, item));
         if whole.status.is_terminal() && row.and_then(|row| row.child) != Some(run.id) {
             let message =
-                format!("it executes `{path}` of run {parent}, whose row of that step names another run");
+                format!("it executes {what} of run {parent}, whose row of that step names another run");
             sheet.broken_run(run, message);
         }
         if let Some(row) = row.filter(|row| run.created_at + sheet.options.skew < row.decided_at) {
             let at = row.decided_at;
-            let message = format!("it was made before step `{path}` of run {parent} was decided at {at}");
+            let message = format!("it was made before {what} of run {parent} was decided at {at}");
             sheet.broken_run(run, message);
         }
     }
@@ -161,7 +164,7 @@ fn oldest_of_pages<'a>(sheet: &Sheet<'a>) -> FxHashMap<Page<'a>, &'a RunRecord> 
 
 #[cfg(test)]
 mod tests {
-    use punctual_core::run::State as RunState;
+    use punctual_core::run::{Entry, State as RunState, What};
     use punctual_core::workflow::{Items, StepKey, StepReason, StepRecord};
 
     use super::*;
@@ -194,7 +197,7 @@ mod tests {
     fn a_run_that_is_older_than_the_decision_is_found() {
         let mut story = workflow();
         story.run_of_step("b").created_at = at(20);
-        story.breaks(Check::Workflow, "it was made before step `b`");
+        story.breaks(Check::Workflow, "it was made before `b`");
     }
 
     #[test]
@@ -266,6 +269,41 @@ mod tests {
         story.steps[5].key.item = Some(7);
         story.breaks(Check::Workflow, "has no row of item 1");
         story.breaks(Check::Workflow, "has a row of item 7, and only 2 items ended");
+    }
+
+    /// A run split into two at 10.
+    fn split() -> Story {
+        let mut story = Story::every_ten_seconds();
+        story.edit(|definition| definition.route.shards = Some(2));
+        story.fire_split(10, 2);
+        story
+    }
+
+    #[test]
+    fn a_missing_part_of_a_split_run_is_found() {
+        split().holds();
+        let mut story = split();
+        story.steps.pop();
+        story.breaks(Check::Workflow, "its step `parts` has no row of item 1, of 2 that ended");
+        story.breaks(
+            Check::Workflow,
+            "it executes part 1 of run 100, whose row of that step names another run",
+        );
+        let mut story = split();
+        story.steps[0].items = Some(Items { total: 3, succeeded: 2, failed: 0 });
+        story.breaks(Check::Workflow, "its step `parts` has succeeded after 2 of its 3 items");
+    }
+
+    #[test]
+    fn a_part_of_a_split_run_may_start_at_most_once_if_its_job_says_so() {
+        let mut story = split();
+        story.edit(|definition| definition.at_most_once = true);
+        story.holds();
+        let run = &mut story.runs[1];
+        let [due, assigned] = [1, 2].map(|index: usize| run.entries[index].clone());
+        let lost = Entry { what: What::Lost, to: Status::Waiting, ..assigned.clone() };
+        run.entries.splice(3..3, [lost, due, assigned]);
+        story.breaks(Check::AtMostOnce, "started 2 times");
     }
 
     #[test]

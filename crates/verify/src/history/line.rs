@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use punctual_core::Timestamp;
 use punctual_core::change::SkipReason;
@@ -13,15 +14,13 @@ use punctual_core::ids::{JobId, RunId, Token};
 use punctual_core::job::{Cursor, State};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::progress::{Resume, Version};
-use punctual_core::run::Status;
+use punctual_core::run::{Assignee, Status, Trigger};
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
 use serde_json::{Map, Value};
 
 use super::History;
-use super::record::{
-    EventRecord, JobRecord, JobRef, Lane, RevisionRecord, RunRecord, SkipRecord, StatsRecord,
-};
+use super::record::{EventRecord, JobRecord, JobRef, RevisionRecord, RunRecord, SkipRecord, StatsRecord};
 use super::rules::Rules;
 use super::workflow::{StepLine, WorkflowLine};
 
@@ -85,7 +84,8 @@ struct RunLine {
     #[serde(default, deserialize_with = "maybe_written")]
     read_at: Option<Timestamp>,
     revision: Option<u32>,
-    trigger: String,
+    #[serde(deserialize_with = "written")]
+    trigger: Trigger,
     #[serde(deserialize_with = "status")]
     state: Status,
     #[serde(deserialize_with = "written")]
@@ -101,6 +101,19 @@ struct RunLine {
     parent: Option<RunId>,
     #[serde(default)]
     step: Option<Box<str>>,
+    shard: Option<PartLine>,
+    #[serde(default, deserialize_with = "maybe_written")]
+    started_by: Option<RunId>,
+    #[serde(default, deserialize_with = "maybe_written")]
+    started: Option<RunId>,
+    /// What its newest attempt was assigned to.
+    #[serde(default, deserialize_with = "maybe_assigned")]
+    worker: Option<Assignee>,
+}
+
+#[derive(Deserialize)]
+struct PartLine {
+    index: u32,
 }
 
 #[derive(Deserialize)]
@@ -222,10 +235,8 @@ impl From<RunLine> for RunRecord {
             namespace: line.namespace,
             job: line.job.map(|name| JobRef { name, id: line.job_id }),
             revision: line.revision.unwrap_or(0),
-            lane: match line.trigger.as_str() {
-                "schedule" | "misfire" => Lane::Schedule,
-                _ => Lane::Own,
-            },
+            trigger: line.trigger,
+            lane: line.trigger.into(),
             status: line.state,
             due: line.due_at,
             created_at: line.created_at,
@@ -234,6 +245,10 @@ impl From<RunLine> for RunRecord {
             attempt: line.attempt,
             parent: line.parent,
             step: line.step,
+            part: line.shard.map(|part| part.index),
+            started_by: line.started_by,
+            started: line.started,
+            starts: line.worker.and_then(|assignee| assignee.job().cloned()),
             at_most_once: None,
             read_at: line.read_at,
         }
@@ -315,6 +330,11 @@ where
     text.map(|text| text.parse()).transpose().map_err(de::Error::custom)
 }
 
+fn maybe_assigned<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Assignee>, D::Error> {
+    let text = Option::<Arc<str>>::deserialize(input)?;
+    text.map(Assignee::try_from).transpose().map_err(de::Error::custom)
+}
+
 fn status<'de, D: Deserializer<'de>>(input: D) -> Result<Status, D::Error> {
     read_status(&String::deserialize(input)?)
 }
@@ -377,7 +397,8 @@ mod tests {
         let report = history.check(&Options { still: true, ..Options::default() });
         assert!(report.is_ok(), "{report}");
         assert!(report.checked.iter().all(|checked| {
-            let rare = [Check::AtMostOnce, Check::Checkpoint, Check::Ended, Check::Family, Check::Workflow];
+            use Check::{AtMostOnce, Checkpoint, Ended, Family, Links, Workflow};
+            let rare = [AtMostOnce, Checkpoint, Ended, Family, Links, Workflow];
             checked.looked_at > 0 || rare.contains(&checked.check)
         }));
     }
@@ -432,6 +453,21 @@ mod tests {
         assert_eq!(report.of(Check::Workflow).count(), 1, "{report}");
         lines[last]["state"] = json!("asleep");
         assert!(read(&lines).unwrap_err().what.contains("`asleep` is no state of a step"));
+    }
+
+    #[test]
+    fn the_links_of_a_run_are_read() {
+        let mut lines = export();
+        lines[1]["worker"] = json!("job settle");
+        let found =
+            |lines: &[Value]| read(lines).unwrap().check(&Options::default()).of(Check::Links).count();
+        assert_eq!(found(&lines), 1, "it names no run that it started");
+        lines[1]["started"] = json!("78");
+        assert_eq!(found(&lines), 0);
+        lines[1]["trigger"] = json!("after");
+        assert_eq!(found(&lines), 1, "it names no run that started it");
+        lines[1]["started_by"] = json!("76");
+        assert_eq!(found(&lines), 0);
     }
 
     #[test]

@@ -23,7 +23,6 @@ use rustc_hash::FxHashMap;
 pub use line::BadLine;
 pub use record::{EventRecord, JobRecord, JobRef, Lane, RevisionRecord, RunRecord, SkipRecord, StatsRecord};
 pub use rules::Rules;
-pub(crate) use workflow::step_name;
 pub use workflow::{StepRow, WorkflowRecord};
 
 use crate::checks;
@@ -231,6 +230,11 @@ impl History {
         let forbids = |rules: &Rules| rules.overlap != Overlap::Allow;
         forbids(&job.rules)
             && revisions.all(|revision| revision.is_some_and(|revision| forbids(&revision.rules)))
+    }
+
+    /// The job that has a name now.
+    pub(crate) fn job_named(&self, namespace: &Namespace, name: &Name) -> Option<&JobRecord> {
+        self.jobs.get(self.named.get(&(namespace.clone(), name.clone()))?)
     }
 
     /// The rules that a run was made under. `None` means they are not known.

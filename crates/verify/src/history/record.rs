@@ -16,6 +16,7 @@ pub struct RunRecord {
     /// `None` means the run was submitted without a job.
     pub job: Option<JobRef>,
     pub revision: u32,
+    pub trigger: Trigger,
     pub lane: Lane,
     pub status: Status,
     pub due: Timestamp,
@@ -27,6 +28,14 @@ pub struct RunRecord {
     /// The parent run; `step` says which of its children this is. `None` means it is not a child.
     pub parent: Option<RunId>,
     pub step: Option<Box<str>>,
+    /// The index among the parts of a split run. `None` means that it is no part.
+    pub part: Option<u32>,
+    /// The run of another job that started it.
+    pub started_by: Option<RunId>,
+    /// The run of another job that it has started and waits for.
+    pub started: Option<RunId>,
+    /// The job that it starts. `None` means that its task is another one.
+    pub starts: Option<Name>,
     /// From the run's own definition. `None` means unknown: an export does not contain it.
     pub at_most_once: Option<bool>,
     /// What happened to the run later is not known. `None` means that all runs were read at the same time.
@@ -164,6 +173,7 @@ impl From<&Run> for RunRecord {
             namespace: run.namespace.clone(),
             job,
             revision,
+            trigger: run.trigger,
             lane: run.trigger.into(),
             status: run.status(),
             due: run.due,
@@ -173,6 +183,10 @@ impl From<&Run> for RunRecord {
             attempt: run.attempt,
             parent: run.parent(),
             step: run.place_in_parent().map(Into::into),
+            part: run.part_of.as_ref().map(|of| of.part.index),
+            started_by: run.started_by(),
+            started: run.called(),
+            starts: run.assignee.as_ref().and_then(|assignee| assignee.job().cloned()),
             at_most_once,
             read_at: None,
         }

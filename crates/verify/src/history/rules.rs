@@ -23,6 +23,8 @@ pub struct Rules {
     /// An attempt after a failed one continues at the checkpoint.
     pub resume: bool,
     pub keep: Keep,
+    /// The jobs whose ends start it.
+    pub follows: Vec<Name>,
 }
 
 impl Rules {
@@ -50,11 +52,14 @@ impl Rules {
         let written = Written::deserialize(definition).map_err(|error| error.to_string())?;
         let schedules = match written.schedule {
             None => Vec::new(),
-            Some(OneOrMany::One(schedule)) => vec![schedule],
+            Some(OneOrMany::One(schedule)) => vec![*schedule],
             Some(OneOrMany::Many(schedules)) => schedules,
         };
+        let follows =
+            schedules.iter().filter_map(|schedule| Some(schedule.after.as_ref()?.job.clone())).collect();
         let schedules = schedules.into_iter().map(|schedule| schedule.read(spread_key, &written.calendars));
         Ok(Rules {
+            follows,
             schedules: schedules.collect::<Result<_, _>>()?,
             overlap: written.overlap.map_or(Ok(Overlap::Skip), |text| read_overlap(&text))?,
             running_max: written.limits.and_then(WrittenLimits::running_max),
@@ -77,7 +82,16 @@ impl From<&Definition> for Rules {
             at_most_once: definition.at_most_once,
             resume: definition.retry.resume,
             keep: definition.keep.clone(),
+            follows: definition.schedules.iter().filter_map(followed).collect(),
         }
+    }
+}
+
+/// The job whose ends are a schedule.
+fn followed(schedule: &Schedule) -> Option<Name> {
+    match &schedule.when {
+        When::After(after) => Some(after.job.clone()),
+        _ => None,
     }
 }
 
@@ -114,7 +128,7 @@ struct WrittenCalendar {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum OneOrMany {
-    One(WrittenSchedule),
+    One(Box<WrittenSchedule>),
     Many(Vec<WrittenSchedule>),
 }
 
@@ -130,13 +144,18 @@ struct WrittenSchedule {
     after_finish: Option<String>,
     at: Option<String>,
     manual: Option<bool>,
-    after: Option<IgnoredAny>,
+    after: Option<WrittenAfter>,
     event: Option<IgnoredAny>,
     jitter: Option<String>,
     start: Option<String>,
     end: Option<String>,
     max_runs: Option<u32>,
     calendar: Option<Name>,
+}
+
+#[derive(Deserialize)]
+struct WrittenAfter {
+    job: Name,
 }
 
 #[derive(Deserialize)]

@@ -75,19 +75,28 @@ impl History {
             return run.at_most_once;
         }
         let Some(parent) = run.parent else { return Some(self.rules_of(run)?.at_most_once) };
-        match self.workflows.get(&parent) {
-            Some(workflow) => {
-                let (name, _) = step_name(run.step.as_deref()?);
-                workflow.at_most_once.get(workflow.index_of(name)?).copied()
-            }
-            // A part of a split run, which may be a step itself.
-            None => self.is_at_most_once(self.runs.get(&parent)?),
+        // A split run may be a step itself.
+        if run.part.is_some() {
+            return self.is_at_most_once(self.runs.get(&parent)?);
+        }
+        let workflow = self.workflows.get(&parent)?;
+        let (name, _) = run.place()?;
+        workflow.at_most_once.get(workflow.index_of(name)?).copied()
+    }
+}
+
+impl RunRecord {
+    /// The step of its parent that it executes, and the item. The parts of a split run are the items of its only step.
+    pub(crate) fn place(&self) -> Option<(&str, Option<u32>)> {
+        match self.part {
+            Some(_) => Some((Workflow::of_parts().steps.first()?.name.as_str(), self.part)),
+            None => Some(step_name(self.step.as_deref()?)),
         }
     }
 }
 
 /// The name of a step in its own workflow and the item, from its path: `settle/load[3]`.
-pub(crate) fn step_name(path: &str) -> (&str, Option<u32>) {
+fn step_name(path: &str) -> (&str, Option<u32>) {
     let name = path.rsplit('/').next().unwrap_or(path);
     match name.strip_suffix(']').and_then(|name| name.rsplit_once('[')) {
         Some((name, item)) => (name, item.parse().ok()),

@@ -1,18 +1,33 @@
 //! The faults: each changes a story so that one check must find it.
 
-use super::*;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::sample::Index;
+use punctual_core::Timestamp;
+use punctual_core::change::{Skip, SkipReason};
+use punctual_core::ids::{RunId, Token, WorkerId};
+use punctual_core::job::Definition;
+use punctual_core::progress::Resume;
+use punctual_core::run::{Assignee, Origin, Run, Status, Trigger};
+use punctual_core::schedule::Schedule;
+use punctual_core::workflow::StepRecord;
+use punctual_verify::Check;
+
+use super::story::{Story, millisecond_before, revision_of};
 
 /// The faults: each changes a story and says who must notice. `None` means that this story has no place for it.
 pub(super) type Fault = fn(&mut Story, Index) -> Option<Check>;
 
-pub(super) const FAULTS: [(&str, Fault); 30] = [
+pub(super) const FAULTS: [(&str, Fault); 36] = [
     ("a fire is lost", |story, place| {
         story.runs.remove(story.plain_run(place)?);
         Some(Check::NeverLost)
     }),
     ("every fire before an edit or a pause is lost", |story, _| {
         let before = story.runs.len();
-        story.runs.retain(|run| revision_of(run) == story.job.revision);
+        let (job, revision) = (story.job.id, story.job.revision);
+        story.runs.retain(|run| run.job() != Some(job) || revision_of(run) == revision);
         (story.runs.len() < before).then_some(Check::NeverLost)
     }),
     ("a fire is hidden by the record of a later pause", |story, place| {
@@ -70,6 +85,41 @@ pub(super) const FAULTS: [(&str, Fault); 30] = [
         story.flow_at(place)?.pop();
         Some(Check::Workflow)
     }),
+    ("the row of a part is forgotten", |story, place| {
+        (!story.splits.is_empty()).then_some(())?;
+        let split = place.index(story.splits.len());
+        story.splits[split].pop();
+        Some(Check::Workflow)
+    }),
+    ("a job follows a run twice", |story, place| {
+        let mut run = story.runs[story.run_with(Trigger::After, place)?].clone();
+        run.id.0 += 10_000;
+        story.runs.push(run);
+        Some(Check::Links)
+    }),
+    ("a step starts a job twice", |story, place| {
+        let mut run = story.runs[story.run_with(Trigger::Workflow, place)?].clone();
+        run.id.0 += 10_000;
+        story.runs.push(run);
+        Some(Check::Links)
+    }),
+    ("a run follows a run that never was", |story, place| {
+        let run = story.run_with(Trigger::After, place)?;
+        let upstream = story.runs[run].started_by()?;
+        // Before the first run, the history could have had more.
+        (story.runs.first()?.id != upstream).then_some(())?;
+        story.runs.retain(|run| run.id != upstream);
+        Some(Check::Links)
+    }),
+    ("the run that a step has started is lost", |story, place| {
+        story.runs.remove(story.run_with(Trigger::Workflow, place)?);
+        Some(Check::Links)
+    }),
+    ("a run names another step as the one that started it", |story, place| {
+        let run = story.run_with(Trigger::Workflow, place)?;
+        story.runs[run].link.as_mut()?.caller.as_mut()?.run = RunId(99);
+        Some(Check::Links)
+    }),
     ("everything is lost", |story, _| {
         story.runs.clear();
         Some(Check::NotVacuous)
@@ -103,7 +153,8 @@ pub(super) const FAULTS: [(&str, Fault); 30] = [
         Some(Check::NeverTwice)
     }),
     ("a cursor lags behind", |story, _| {
-        let last = story.runs.iter().map(|run| run.due).max()?;
+        let fires = story.runs.iter().filter(|run| run.trigger == Trigger::Schedule);
+        let last = fires.map(|run| run.due).max()?;
         story.job.cursor.fired_through = millisecond_before(last);
         Some(Check::Accounted)
     }),
@@ -200,3 +251,62 @@ pub(super) const FAULTS: [(&str, Fault); 30] = [
         Some(Check::Ended)
     }),
 ];
+
+/// The places in a story for the faults.
+impl Story {
+    /// A run with this trigger.
+    fn run_with(&self, trigger: Trigger, place: Index) -> Option<usize> {
+        let runs: Vec<usize> =
+            (0..self.runs.len()).filter(|place| self.runs[*place].trigger == trigger).collect();
+        (!runs.is_empty()).then(|| runs[place.index(runs.len())])
+    }
+
+    /// A run of the schedule, one that has no children.
+    fn plain_run(&self, place: Index) -> Option<usize> {
+        let is_plain = |run: &Run| run.trigger == Trigger::Schedule && run.attempt > 0;
+        let plain: Vec<usize> = (0..self.runs.len()).filter(|place| is_plain(&self.runs[*place])).collect();
+        (!plain.is_empty()).then(|| plain[place.index(plain.len())])
+    }
+
+    fn fire(&self, place: Index) -> usize {
+        let fires = (0..self.runs.len()).filter(|place| self.runs[*place].trigger == Trigger::Schedule);
+        let fires: Vec<usize> = fires.collect();
+        fires[place.index(fires.len())]
+    }
+
+    /// What an attempt after a lost one was given.
+    fn resume(&mut self, place: Index) -> Option<&mut Resume> {
+        let resumes = self.runs.iter_mut().filter_map(|run| run.resumes.as_mut()?.starts.last_mut());
+        let mut resumes: Vec<_> = resumes.collect();
+        (!resumes.is_empty()).then(|| resumes.swap_remove(place.index(resumes.len())))
+    }
+
+    /// The rows of a workflow.
+    fn flow_at(&mut self, place: Index) -> Option<&mut Vec<StepRecord>> {
+        let len = self.flows.len();
+        (len > 0).then(|| &mut self.flows[place.index(len)])
+    }
+
+    fn skip_of(&self, reason: SkipReason, place: Index) -> Option<usize> {
+        let fitting: Vec<usize> =
+            (0..self.skips.len()).filter(|place| self.skips[*place].reason == reason).collect();
+        (!fitting.is_empty()).then(|| fitting[place.index(fitting.len())])
+    }
+
+    fn definitions(&self) -> impl Iterator<Item = &Definition> {
+        self.revisions.iter().map(|revision| &*revision.definition).chain([&*self.job.definition])
+    }
+
+    /// Adds a fire that was never owed: a copy of one that was.
+    fn add_fire(&mut self, due: Timestamp, revision: u32) -> Option<()> {
+        let mut run =
+            self.runs.iter().find(|run| run.trigger == Trigger::Schedule && run.attempt > 0)?.clone();
+        run.id.0 += 10_000;
+        run.due = due;
+        if let Origin::Job { revision: of, .. } = &mut run.origin {
+            *of = revision;
+        }
+        self.runs.push(run);
+        Some(())
+    }
+}

@@ -51,7 +51,7 @@ pub enum Line {
     },
     Event(Event),
     Resume(Resume),
-    /// The graph of a run whose task is a workflow.
+    /// The graph of a run whose task is a workflow. A split run has one step, whose items are the parts.
     Workflow(Workflow),
     Step(Step),
     Stats(Stats),
