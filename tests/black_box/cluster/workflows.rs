@@ -1,6 +1,6 @@
 //! Workflows whose leader is killed in the middle (P15; R78): each ends as it must, no step starts twice, none is forgotten.
 //!
-//! All shapes run at the same time. A kill counts for every shape that has not ended and of which the killed node leads a
+//! All shapes run at the same time. A kill counts for every shape that is in the middle and of which the killed node leads a
 //! job. `KILLS=50` kills the leader of each shape so often, `FULL=1` takes the full sizes, `SEED=n` other moments.
 
 use std::cmp::Reverse;
@@ -25,6 +25,8 @@ const LEVELS: usize = 16;
 /// While small shapes and full ones are busy.
 const LATER_MAX: Duration = Duration::from_millis(400);
 const LATER_MAX_FULL: Duration = Duration::from_secs(8);
+/// How often a test looks whether it is time for the kill.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// How long a killed node is away, at most: its lease may end meanwhile, or not.
 const AWAY_MAX: Duration = Duration::from_millis(1500);
 /// How long all shapes of the full sizes may take together in a debug build.
@@ -37,6 +39,24 @@ struct Shape {
     end: &'static str,
     /// How many runs its steps have.
     runs: usize,
+    /// How many steps are left when it is not in the middle any more. A wide shape is in the middle while its steps are
+    /// executed side by side, without the gate and what comes after them. The others are until their last step.
+    last: usize,
+}
+
+impl Shape {
+    /// The percentage with which it is not in the middle any more.
+    fn middle_ends(&self) -> usize {
+        let count = |part: &str| self.workflow[part].as_object().map_or(0, Map::len);
+        let steps = count("steps") + count("finally");
+        (steps - self.last) * 100 / steps
+    }
+
+    /// Whether a step of this run has ended and more than the last ones are left.
+    fn is_in_the_middle(&self, run: &Value) -> bool {
+        let percent = run["progress"].as_u64().and_then(|percent| usize::try_from(percent).ok());
+        !has_ended(run) && percent.is_some_and(|percent| (1..self.middle_ends()).contains(&percent))
+    }
 }
 
 struct Sizes {
@@ -111,13 +131,13 @@ fn shapes(sizes: &Sizes, gate: &Path, load: &str) -> [Shape; 7] {
         (0..sizes.jobs).map(|at| (name(at), json!({ "needs": ["top"], "job": load }))).collect();
     jobs.extend([("top".to_owned(), step(none, noop)), ("gate".to_owned(), step(top, gate))]);
     [
-        Shape { name: "diamond", workflow: diamond, end: "succeeded", runs: 4 },
-        Shape { name: "chain", workflow: json!({ "steps": chain }), end: "succeeded", runs: sizes.chain },
-        Shape { name: "fan", workflow: json!({ "steps": fan }), end: "succeeded", runs: sizes.fan + 2 },
-        Shape { name: "map", workflow: map, end: "succeeded", runs: sizes.map + 3 },
-        Shape { name: "nested", workflow: nested["workflow"].clone(), end: "succeeded", runs: 3 * LEVELS },
-        Shape { name: "failing", workflow: failing, end: "failed", runs: 4 },
-        Shape { name: JOB_STEPS, workflow: json!({ "steps": jobs }), end: "succeeded", runs: sizes.jobs + 2 },
+        Shape { name: "diamond", workflow: diamond, end: "succeeded", runs: 4, last: 1 },
+        Shape { name: "chain", workflow: json!({ "steps": chain }), end: "succeeded", runs: sizes.chain, last: 1 },
+        Shape { name: "fan", workflow: json!({ "steps": fan }), end: "succeeded", runs: sizes.fan + 2, last: 2 },
+        Shape { name: "map", workflow: map, end: "succeeded", runs: sizes.map + 3, last: 2 },
+        Shape { name: "nested", workflow: nested["workflow"].clone(), end: "succeeded", runs: 3 * LEVELS, last: 1 },
+        Shape { name: "failing", workflow: failing, end: "failed", runs: 4, last: 1 },
+        Shape { name: JOB_STEPS, workflow: json!({ "steps": jobs }), end: "succeeded", runs: sizes.jobs + 2, last: 1 },
     ]
 }
 
@@ -258,23 +278,39 @@ impl Stage {
         if self.throws.below(4) == 0 {
             open();
         }
+        self.wait_for_the_moment(&shapes[target], &runs[target]);
         let pair = self.pairs.last().expect("a round has a pair");
-        let (leader, jobs) = (self.leaders(), pair.jobs_of(self.aim(shapes[target].name)));
-        let victim = leader(jobs[self.throws.below(jobs.len())]).unwrap_or_default();
-        wait::pass(self.throws.span_below(self.sizes.later));
-        let is_open = |run: &String| look(self.cluster.api(0), run).is_some_and(|run| !has_ended(&run));
-        let open_shapes =
-            shapes.iter().zip(runs).filter(|(_, run)| is_open(run)).map(|(shape, _)| shape.name);
-        let names = open_shapes.flat_map(|name| [Some(name), (name == JOB_STEPS).then_some(UPSTREAM)]);
+        let jobs = pair.jobs_of(self.aim(shapes[target].name));
+        let job = jobs[self.throws.below(jobs.len())];
+        // Nothing stands between this look and the kill: a hand-over would make another node the leader.
+        let leader = self.leaders();
+        let victim = leader(job).unwrap_or_default();
+        self.cluster.nodes[victim].kill();
+        // What the victim led stands still until another node takes over, so the store tells how far it had come.
+        let other = self.cluster.api((victim + 1) % NODES);
+        let is_hit = |shape: &Shape, run: &str| look(other, run).is_some_and(|run| shape.is_in_the_middle(&run));
+        let names = shapes.iter().zip(runs).filter(|(shape, run)| is_hit(shape, run)).map(|(it, _)| it.name);
+        let names = names.flat_map(|name| [Some(name), (name == JOB_STEPS).then_some(UPSTREAM)]);
         let is_led = |name: &&str| pair.jobs_of(name).iter().any(|job| leader(job) == Some(victim));
         let hit: Vec<&str> = names.flatten().filter(is_led).collect();
-        self.cluster.nodes[victim].kill();
-        println!("killed {}, which led {}", node_name(victim), hit.join(", "));
+        println!("killed {}, which led {} in the middle", node_name(victim), hit.join(", "));
         for name in hit {
             *self.kills.entry(name).or_default() += 1;
         }
         open();
         victim
+    }
+
+    /// Waits some time, or until some part of the middle of a shape is over: a wide shape may need less than that time.
+    fn wait_for_the_moment(&mut self, shape: &Shape, run: &str) {
+        let (later, part) = (self.throws.span_below(self.sizes.later), self.throws.below(shape.middle_ends()));
+        let is_so_far = |run: Value| {
+            has_ended(&run) || run["progress"].as_u64().is_some_and(|percent| percent >= part as u64)
+        };
+        let began = wait::now();
+        while began.elapsed() < later && !look(self.cluster.api(0), run).is_some_and(is_so_far) {
+            wait::pass(LOOK_EVERY);
+        }
     }
 
     /// Checks the runs of this round.

@@ -1,8 +1,8 @@
 //! A server that dies around the commit that ends a step and starts its successors (T-33): every successor has one run.
 //!
 //! The end of a step, the decisions that follow from it and the runs of its successors are one commit. So the server dies
-//! before and after that commit. A large fan-out needs several commits, and the server dies between them too.
-//! `TIMES=1000` for the full count.
+//! before and after that commit, `TIMES=1000` for the full count. A large fan-out needs several commits, and the server
+//! dies between them too, ten times.
 
 use punctual_tests::chance::told;
 use punctual_tests::fault::failpoint::{Death, VARIABLE};
