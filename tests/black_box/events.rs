@@ -1,9 +1,10 @@
 //! Jobs that start without a clock: after another job, by an event (R8), and for a step of a workflow.
 
+use punctual_core::limits::{CYCLE_JOBS_MAX, EVENT_BYTES_MAX, QUEUE_LISTENERS_MAX};
 use punctual_tests::api::RUNS;
 use punctual_tests::wait::{self, SOON};
 use punctual_tests::{Node, Scene, binary};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::workflows::{EXAMPLES, ended, node, verify};
 
@@ -66,14 +67,44 @@ fn an_event_is_stored_when_it_is_answered() {
     node.start();
     only_run(&node, "settle");
     assert_eq!(send(&node, &json!({ "key": "order-7" })).ok(), first.ok(), "the same key has one effect");
-    for bad in
-        [json!({ "key": "" }), json!({ "params": [] }), json!({ "params": { "text": "x".repeat(300_000) } })]
-    {
-        let status = send(&node, &bad).status;
-        assert!((400..500).contains(&status), "{status}");
-    }
     only_run(&node, "settle");
     verify(&scene, &node);
+}
+
+#[test]
+fn a_wrong_or_long_event_is_refused_by_its_field() {
+    let scene = Scene::new();
+    let node = node(&scene);
+    let send = |body: &Value| node.api().post(&format!("{EVENTS}/paid"), body).expect("the node answers");
+    // `{"text":""}` has 11 bytes, and the key counts too.
+    let long = |bytes: usize| json!({ "key": "order-7", "params": { "text": "x".repeat(bytes - 11 - 7) } });
+    assert_eq!(send(&long(EVENT_BYTES_MAX)).status, 202);
+    for (bad, field) in [
+        (json!({ "key": "" }), "key"),
+        (json!({ "key": "k".repeat(257) }), "key"),
+        (json!({ "params": [] }), "params"),
+        (long(EVENT_BYTES_MAX + 1), "params"),
+        (json!({ "kay": "order-7" }), "kay"),
+    ] {
+        let refused = send(&bad);
+        let problem = refused.json();
+        let found = (refused.status, text(&problem["code"]), text(&problem["field"]));
+        assert_eq!(found, (422, "invalid", field), "{problem:#}");
+    }
+}
+
+#[test]
+fn a_job_that_is_one_listener_too_many_is_refused() {
+    let scene = Scene::new();
+    let node = node(&scene);
+    let listens = json!({ "schedule": { "event": { "queue": "orders" } }, "task": { "noop": {} } });
+    for number in 0..QUEUE_LISTENERS_MAX {
+        node.api().put_job(&format!("job-{number}"), &listens);
+    }
+    let refused = node.api().put(&format!("{JOBS}/more"), &listens).expect("the node answers");
+    assert_eq!((refused.status, text(&refused.json()["field"])), (422, "schedule.event.queue"));
+    assert_eq!(node.api().get(&format!("{JOBS}/more")).expect("the node answers").status, 404);
+    node.api().put_job("job-0", &listens);
 }
 
 #[test]
@@ -119,6 +150,26 @@ fn a_cycle_over_steps_and_ends_is_refused_with_its_path() {
     node.api().put_job("c", &starts("a"));
     node.api().put_job("a", &starts("b"));
     refused("b", &starts("c"), "task.workflow.steps.go.job", "b → c → a → b");
+}
+
+#[test]
+fn a_cycle_beyond_what_a_check_reads_is_accepted() {
+    let scene = Scene::new();
+    let node = node(&scene);
+    // `back` comes last, so the check reads it as the last of all jobs, or not at all.
+    let starts = |others: usize| {
+        let others = (0..others).map(|at| (format!("s{at:04}"), json!({ "job": format!("job-{at}") })));
+        let steps: Map<_, _> = others.chain([("z".to_owned(), json!({ "job": "back" }))]).collect();
+        json!({ "task": { "workflow": { "steps": steps } } })
+    };
+    let back = json!({ "task": { "workflow": { "steps": { "go": { "job": "first" } } } } });
+    node.api().put_job("back", &back);
+    let put = |file: &Value| node.api().put(&format!("{JOBS}/first"), file).expect("the node answers");
+    let refused = put(&starts(CYCLE_JOBS_MAX - 1));
+    assert_eq!(refused.status, 422, "{}", refused.text);
+    assert!(refused.text.contains("first → back → first"), "{}", refused.text);
+    let accepted = put(&starts(CYCLE_JOBS_MAX));
+    assert_eq!(accepted.status, 201, "{}", accepted.text);
 }
 
 #[test]

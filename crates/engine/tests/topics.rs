@@ -8,7 +8,9 @@ use punctual_core::command::{Answer, Command, Refusal};
 use punctual_core::cross_shard::CrossShardRequest;
 use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Overlap};
-use punctual_core::limits::{CHAIN_MAX, EVENT_BYTES_MAX, EVENT_COPIES_BYTES_MAX, LINKS_MAX};
+use punctual_core::limits::{
+    CHAIN_MAX, EVENT_BYTES_MAX, EVENT_COPIES_BYTES_MAX, LINKS_MAX, LISTENERS_MAX, QUEUE_LISTENERS_MAX,
+};
 use punctual_core::name::Namespace;
 use punctual_core::queue::{Add, Ask, Body, Content, NewMessage, QueueKey, Said};
 use punctual_core::run::{Reason, Run, Status, Trigger};
@@ -181,20 +183,25 @@ fn a_paused_job_is_not_started() {
 }
 
 #[test]
-fn too_many_links_are_refused() {
-    let mut rig = rig();
-    let topic = TopicKey { namespace: Namespace::default(), topic: Topic::Job(name("load")) };
-    let listen = |rig: &mut Rig, number: usize| {
-        let listener = Listener::Job(name(&format!("job-{number}")));
-        rig.ask(Command::Listen { topic: topic.clone(), listener, key: None })
-    };
-    for number in 0..LINKS_MAX {
-        assert!(matches!(listen(&mut rig, number), Ok(Answer::Listening(_))));
+fn too_many_listeners_of_a_topic_are_refused() {
+    for (topic, most, field) in [
+        (Topic::Job(name("load")), LINKS_MAX, "schedule.after.job"),
+        (Topic::Event(name("paid")), LISTENERS_MAX, "schedule.event.name"),
+        (Topic::Queue(orders().name), QUEUE_LISTENERS_MAX, "schedule.event.queue"),
+    ] {
+        let mut rig = rig();
+        let topic = TopicKey { namespace: Namespace::default(), topic };
+        let listen = |rig: &mut Rig, number: usize| {
+            let listener = Listener::Job(name(&format!("job-{number}")));
+            rig.ask(Command::Listen { topic: topic.clone(), listener, key: None })
+        };
+        for number in 0..most {
+            assert!(matches!(listen(&mut rig, number), Ok(Answer::Listening(_))), "{field} {number}");
+        }
+        let refused = listen(&mut rig, most);
+        assert!(matches!(&refused, Err(Refusal::Invalid(it)) if it.field == field), "{refused:?}");
+        assert!(matches!(listen(&mut rig, 0), Ok(Answer::Listening(_))), "it listens already");
     }
-    assert!(
-        matches!(listen(&mut rig, LINKS_MAX), Err(Refusal::Invalid(invalid)) if invalid.field == "schedule.after.job")
-    );
-    assert!(matches!(listen(&mut rig, 0), Ok(Answer::Listening(_))), "it listens already");
 }
 
 #[test]

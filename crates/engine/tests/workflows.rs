@@ -227,7 +227,7 @@ fn a_failed_item_fails_its_step_after_the_others() {
 }
 
 #[test]
-fn an_empty_map_succeeds_and_a_wrong_one_fails() {
+fn an_empty_map_succeeds_and_a_wrong_or_long_one_fails() {
     let mut rig = Rig::new(1);
     let run = rig.start_workflow(job(workflow(vec![mapped("load", &[], "[]", None)], vec![])));
     assert_eq!((rig.status(run), rig.rows_of(run)), (Status::Succeeded, vec!["0 succeeded".to_owned()]));
@@ -235,6 +235,12 @@ fn an_empty_map_succeeds_and_a_wrong_one_fails() {
     rig.ask(put("wrong", job(wrong))).unwrap();
     let run = rig.start("wrong");
     let error = "step `load`: steps.load.map: gives an instant, not a list";
+    assert_eq!((rig.status(run), rig.run(run).error.as_ref()), (Status::Failed, error));
+    let long = workflow(vec![mapped("load", &[], "params.items", None)], vec![]);
+    let params = Params(format!(r#"{{"items": [{}]}}"#, vec!["0"; 10_001].join(",")).into());
+    rig.ask(put("long", Definition { params, ..job(long) })).unwrap();
+    let run = rig.start("long");
+    let error = "step `load`: steps.load.map: map_too_long: gives 10001 items, at most 10000";
     assert_eq!((rig.status(run), rig.run(run).error.as_ref()), (Status::Failed, error));
 }
 

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::*;
-use crate::limits::{WORKFLOW_DEPTH_MAX, WORKFLOW_EDGES_MAX, WORKFLOW_NESTING_MAX, WORKFLOW_STEPS_MAX};
+use crate::limits::{
+    MAP_ITEMS_MAX, WORKFLOW_DEPTH_MAX, WORKFLOW_EDGES_MAX, WORKFLOW_NESTING_MAX, WORKFLOW_STEPS_MAX,
+};
 
 #[track_caller]
 fn check_refused(workflow: &Workflow, field: &str, message: &str) {
@@ -59,6 +61,13 @@ fn every_limit_has_its_refusal() {
     assert_eq!(nested(WORKFLOW_NESTING_MAX).check(), Ok(()));
     let field = format!("{}steps", "steps.a.task.workflow.".repeat(WORKFLOW_NESTING_MAX));
     check_refused(&nested(WORKFLOW_NESTING_MAX + 1), &field, "at most 16 levels of workflows");
+
+    let side_by_side = |items: u32| {
+        let map = Some(Box::new(Map { over: "params.x".to_owned(), parallel: Some(items) }));
+        one(Step { map, ..step("a", &[]) })
+    };
+    assert_eq!(side_by_side(MAP_ITEMS_MAX).check(), Ok(()));
+    check_refused(&side_by_side(MAP_ITEMS_MAX + 1), "steps.a.parallel", "1 to 10000");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Child runs in lists, and the approvals that wait.
 
+use punctual_core::limits::COMMENT_BYTES_MAX;
 use punctual_core::name::Name;
 use punctual_wire::rest::{
     ActedOnRuns, Approval, AttentionKind, Code, Job, Overview, Page, Problem, Run, RunPage,
@@ -99,7 +100,13 @@ async fn waiting_approvals_are_listed_until_they_are_given() {
         let expected = if status == 409 { Code::WrongState } else { Code::NoSuchStep };
         assert_eq!(problem.code, expected, "{step}: {}", problem.message);
     }
-    scene.post(&format!("{RUNS}/{}/steps/review/approve", run.id), json!({})).await.read::<Run>(200);
+    let long = json!({ "comment": "x".repeat(COMMENT_BYTES_MAX + 1) });
+    for path in ["steps/review/approve", "steps/review/reject", "pause"] {
+        let problem: Problem = scene.post(&format!("{RUNS}/{}/{path}", run.id), long.clone()).await.read(422);
+        assert_eq!((problem.code, problem.field.as_deref()), (Code::Invalid, Some("comment")), "{path}");
+    }
+    let most = json!({ "comment": "x".repeat(COMMENT_BYTES_MAX) });
+    scene.post(&format!("{RUNS}/{}/steps/review/approve", run.id), most).await.read::<Run>(200);
     assert_eq!(list("").await.items.len(), 1);
     scene.post(&format!("{RUNS}/{}/cancel", run.id), json!({})).await.read::<Run>(200);
     assert_eq!(list("").await.items, []);

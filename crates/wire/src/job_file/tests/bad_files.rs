@@ -113,6 +113,59 @@ const FIELDS: &[(&str, &[&str])] = &[
             "schedule: { every: ~ }",
         ],
     ),
+    ("schedule.after.job", &["schedule: { after: { job: 'a b' } }", "schedule: { after: { job: [a] } }"]),
+    (
+        "schedule.after.on",
+        &[
+            "schedule: { after: { job: a, on: success } }",
+            "schedule: { after: { job: a, on: [failed] } }",
+            "schedule: { after: { job: a, on: true } }",
+        ],
+    ),
+    (
+        "schedule.event",
+        &[
+            "schedule: { event: paid }",
+            "schedule: { event: {} }",
+            "schedule: { event: { name: paid, queue: orders } }",
+        ],
+    ),
+    ("schedule.event.name", &["schedule: { event: { name: 'a b' } }", "schedule: { event: { name: 5 } }"]),
+    ("schedule.event.when", &["schedule: { event: { name: paid, when: 'event.params.' } }"]),
+    ("schedule.event.key", &["schedule: { event: { queue: orders, key: order-7 } }"]),
+    (
+        "schedule.event.debounce",
+        &[
+            "schedule: { event: { name: paid, debounce: 0s } }",
+            "schedule: { event: { name: paid, debounce: 25h } }",
+            "schedule: { event: { name: paid, debounce: 5 } }",
+            "schedule: { event: { name: paid, debounce: soon } }",
+        ],
+    ),
+    (
+        "schedule.event.batch",
+        &[
+            "schedule: { event: { name: paid, batch: 5 } }",
+            "schedule: { event: { name: paid, debounce: 5s, batch: { max: 5, within: 5s } } }",
+        ],
+    ),
+    (
+        "schedule.event.batch.max",
+        &[
+            "schedule: { event: { name: paid, batch: { max: 0, within: 5s } } }",
+            "schedule: { event: { name: paid, batch: { max: 1001, within: 5s } } }",
+            "schedule: { event: { name: paid, batch: { max: -1, within: 5s } } }",
+            "schedule: { event: { name: paid, batch: { max: many, within: 5s } } }",
+        ],
+    ),
+    (
+        "schedule.event.batch.within",
+        &[
+            "schedule: { event: { name: paid, batch: { max: 5, within: 0s } } }",
+            "schedule: { event: { name: paid, batch: { max: 5, within: 25h } } }",
+            "schedule: { event: { name: paid, batch: { max: 5, within: 5 } } }",
+        ],
+    ),
     ("schedule[1]", &["schedule: [{ every: 1s }, {}]", "schedule: [{ every: 1s }, 5]"]),
     ("schedule[0].cron", &["schedule: [{ cron: x }]"]),
     ("schedule.moon", &["schedule: { every: 1s, moon: full }"]),

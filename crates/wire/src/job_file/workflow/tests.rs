@@ -148,6 +148,12 @@ const MALFORMED: &[(&str, &str, &str, u32)] = &[
         8,
     ),
     (
+        "steps:\n  a:\n    task: { noop: {} }\n    map: params.x\n    parallel: 10001",
+        "invalid",
+        "steps.a.parallel",
+        8,
+    ),
+    (
         "steps:\n  a:\n    task: { noop: {} }\n    switch: { cases: { x: [] } }",
         "invalid",
         "steps.a.switch.on",
