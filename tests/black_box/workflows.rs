@@ -262,6 +262,20 @@ fn the_expressions_of_steps_are_shown_with_their_values() {
     let drawn = node.cli(["run", "show", &run, "-o", "mermaid"]).ok();
     assert!(drawn.starts_with("flowchart") && drawn.contains("review"), "{drawn}");
     assert_eq!(drawn, node.cli(["run", "graph", &run, "-o", "mermaid"]).ok());
+    let drawn = node.cli(["run", "show", &run, "-o", "dot"]).ok();
+    assert!(drawn.starts_with("digraph \"flow\" {") && drawn.contains("label=\"review\\napprove"), "{drawn}");
+    assert!(drawn.contains("n0 -> n1;") && drawn.trim_end().ends_with('}'), "{drawn}");
+    assert_eq!(drawn, node.cli(["run", "graph", &run, "-o", "dot"]).ok());
+    let table = node.cli(["run", "show", &run]).ok();
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().take(4).collect()).collect();
+    for row in [
+        ["LEVEL", "STEP", "KIND", "NEEDS"],
+        ["1", "extract", "shell", "-"],
+        ["2", "load", "noop", "extract"],
+        ["3", "tell", "noop", "load"],
+    ] {
+        assert!(rows.iter().any(|found| found[..] == row), "{row:?} in {table}");
+    }
 }
 
 #[test]

@@ -86,19 +86,34 @@ pub(crate) fn draw(
     }
 }
 
+/// The steps that each step needs, for a table.
+pub(crate) struct Needs<'a>(HashMap<&'a str, Vec<&'a str>>);
+
+impl<'a> Needs<'a> {
+    pub(crate) fn of(graph: &'a rest::Graph) -> Needs<'a> {
+        let mut needs: HashMap<&str, Vec<&str>> = HashMap::new();
+        for edge in &graph.edges {
+            needs.entry(&edge.to).or_default().push(edge.from.rsplit('/').next().unwrap_or_default());
+        }
+        Needs(needs)
+    }
+
+    /// Their names, without that of the sub-workflow, which the step itself shows.
+    pub(crate) fn told(&self, node: &rest::GraphNode) -> String {
+        let needs = self.0.get(node.step.as_str()).map_or("-".to_owned(), |needs| needs.join(", "));
+        one_line(&needs, 60)
+    }
+}
+
 fn table(graph: &rest::Graph, output: Output) -> String {
     let mut table = output.table(&["LEVEL", "STEP", "KIND", "NEEDS", "STARTS"]).sparing(&["LEVEL", "KIND"]);
-    let mut needs: HashMap<&str, Vec<&str>> = HashMap::new();
-    for edge in &graph.edges {
-        needs.entry(&edge.to).or_default().push(edge.from.rsplit('/').next().unwrap_or_default());
-    }
+    let needs = Needs::of(graph);
     for node in &graph.nodes {
-        let needs = needs.get(node.step.as_str()).map_or("-".to_owned(), |needs| needs.join(", "));
         table.add_row([
             Cell::new(if node.finally { "finally".to_owned() } else { node.level.to_string() }),
             Cell::new(&node.step),
             Cell::new(&node.kind),
-            Cell::new(one_line(&needs, 60)),
+            Cell::new(needs.told(node)),
             Cell::new(one_line(&starts(node).join(", "), 100)),
         ]);
     }

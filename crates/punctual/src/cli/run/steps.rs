@@ -6,7 +6,7 @@ use punctual_core::ids::RunId;
 use punctual_wire::rest::{ByHand, Comment, Graph, GraphNode, StepState};
 
 use crate::cli::failure::Failure;
-use crate::cli::job::graph;
+use crate::cli::job::graph::{self, Needs};
 use crate::cli::output::{Output, Tone, one_line, text};
 use crate::cli::{Session, time};
 use crate::wiring;
@@ -78,8 +78,9 @@ pub(super) async fn show(session: &Session, run: RunId) -> Result<(), Failure> {
 pub(super) fn table(output: Output, graph: &Graph) -> String {
     let now = wiring::now();
     let mut table = output
-        .table(&["LEVEL", "STEP", "KIND", "STATE", "WAITED", "TOOK", "RUN", "WHY"])
-        .sparing(&["LEVEL", "KIND", "WAITED"]);
+        .table(&["LEVEL", "STEP", "KIND", "NEEDS", "STATE", "WAITED", "TOOK", "RUN", "WHY"])
+        .sparing(&["LEVEL", "KIND", "WAITED", "NEEDS"]);
+    let needs = Needs::of(graph);
     for node in &graph.nodes {
         let took = |from: Option<_>, to: Option<_>| match (from, to) {
             (Some(from), Some(to)) => time::took(from, to),
@@ -91,6 +92,7 @@ pub(super) fn table(output: Output, graph: &Graph) -> String {
             Cell::new(if node.finally { "finally".to_owned() } else { node.level.to_string() }),
             Cell::new(&node.step),
             Cell::new(&node.kind),
+            Cell::new(needs.told(node)),
             output.word(state(node), tone(node.state)),
             Cell::new(took(decided.filter(|_| node.run.is_some()), started)),
             Cell::new(took(started.or(decided.filter(|_| node.run.is_none())), Some(ended))),
