@@ -218,6 +218,30 @@ fn a_release_waits_for_its_approval_and_says_who_gave_it() {
     verify(&scene, &node);
 }
 
+#[test]
+fn a_rejection_by_a_command_fails_the_step_with_its_comment() {
+    let scene = Scene::new();
+    let node = node(&scene);
+    let noop = json!({ "noop": {} });
+    let workflow = json!({ "steps": {
+        "review": { "approve": { "within": "1h" } },
+        "ship": { "needs": ["review"], "task": noop },
+        "undo": { "needs": ["review"], "rule": "any_failed", "task": noop },
+    } });
+    let run = start(&node, &workflow);
+    wait::until_so("the review waits", SOON, || node.cli(["run", "approvals"]).ok().contains(&run));
+    let reject = || node.cli(["run", "reject", &run, "review", "--comment", "the numbers are wrong"]);
+    assert_eq!(reject().ok().trim(), format!("rejected step review of run {run}"));
+    let whole = ended(&node, &run);
+    assert_eq!(whole["state"], "failed", "{whole:#}");
+    assert_eq!(steps(&node, &run), [("undo".to_owned(), "succeeded".to_owned())]);
+    let table = node.cli(["run", "graph", &run]).ok();
+    let review = table.lines().find(|line| line.contains("review")).unwrap_or_default();
+    assert!(review.contains("rejected") && review.ends_with("by hand: the numbers are wrong"), "{table}");
+    assert_eq!(reject().status.code(), Some(4), "it is too late");
+    verify(&scene, &node);
+}
+
 /// The expressions of a step: field, and value or error. Those that were not evaluated have neither.
 fn expressions(node: &Node, run: &str, step: &str) -> Vec<(String, Option<String>)> {
     let path = format!("{RUNS}/{run}/steps/{step}/expressions");

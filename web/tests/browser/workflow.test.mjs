@@ -88,6 +88,43 @@ test('a diamond is drawn, and goes on when its approval is given by the button',
   });
 });
 
+test('a rejection by the button fails the step, and the failure branch starts', async () => {
+  const steps = {
+    check: { approve: {} },
+    pay: { needs: ['check'], task: noop },
+    undo: { needs: ['check'], rule: 'any_failed', task: noop },
+  };
+  await put('rejected', { task: { workflow: { steps } } });
+  const { id } = await start('rejected');
+  await visit({ path: `#/runs/${id}?step=check` }, async (page) => {
+    const panel = panelOf(page, 'check');
+    await panel.getByLabel('Comment (optional)').fill('The numbers are wrong.');
+    await panel.getByRole('button', { name: 'Reject', exact: true }).click();
+    await panel.getByText('A person rejected it.').waitFor();
+    await panel.locator('blockquote').getByText('The numbers are wrong.').waitFor();
+    await says(page, 'check', 'Failed');
+    await says(page, 'pay', 'Skipped');
+    await says(page, 'undo', 'Succeeded');
+    await state(page, 'Failed');
+  });
+  const { check } = await stepsOf(id);
+  assert.deepEqual([check.reason, check.by_hand.comment], ['rejected', 'The numbers are wrong.']);
+});
+
+test('why a step failed is told in the language of the page', async () => {
+  const steps = { paid: { wait: { event: { name: 'never-sent', within: '100ms' } } } };
+  await put('unpaid', { task: { workflow: { steps } } });
+  const { id } = await start('unpaid');
+  for (const [lang, why] of [
+    ['en', 'Its event did not come in time.'],
+    ['zh', '未在期限内等到事件。'],
+  ]) {
+    await visit({ path: `#/runs/${id}?step=paid`, lang }, async (page) => {
+      await panelOf(page, 'paid').getByText(why, { exact: true }).waitFor();
+    });
+  }
+});
+
 test('the runs of steps are listed only if they are asked for', async () => {
   const steps = {
     list: { task: { shell: 'echo "[1, 2, 3]"' } },

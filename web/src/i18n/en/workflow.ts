@@ -77,6 +77,8 @@ export const workflow = {
     rejected: 'A person rejected it.',
     too_many_approvals: 'Its namespace has too many waiting approvals.',
     'not approved in time': 'Nobody approved it in time, so it counts as rejected.',
+    'no event in time': 'Its event did not come in time.',
+    too_many_listeners: 'Its event has too many listeners.',
     expression: 'An expression of this step could not be evaluated.',
     stopped: 'It was stopped together with the workflow.',
     output_too_long: 'Its output is too long.',

@@ -78,6 +78,8 @@ export const workflow = {
     rejected: '已被驳回。',
     too_many_approvals: '命名空间中等待审批的步骤过多。',
     'not approved in time': '逾期未审批，视为驳回。',
+    'no event in time': '未在期限内等到事件。',
+    too_many_listeners: '等待此事件的任务和步骤过多。',
     expression: '此步骤的表达式无法求值。',
     stopped: '随工作流一起停止。',
     output_too_long: '输出过长。',
