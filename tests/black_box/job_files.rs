@@ -41,6 +41,23 @@ fn lines_with(text: &str, word: &str) -> usize {
 }
 
 #[test]
+fn what_only_the_server_refuses_is_told_with_its_line() {
+    let scene = Scene::new();
+    let node = scene.start();
+    let folder = scene.path("jobs");
+    fs::create_dir(&folder).expect("a folder can be made");
+    let jobs = "name: first\ntask: { noop: {} }\n---\nname: again\nschedule:\n  after:\n    job: again\n\
+                task: { noop: {} }\n";
+    write(&folder, "two.yaml", jobs);
+    let refused = job(&node, "apply", &folder, &[]);
+    assert_eq!(refused.status.code(), Some(4), "{refused:?}");
+    assert!(
+        refused.err.contains("two.yaml: line 7, column 10: job `again`: schedule.after.job: "),
+        "{refused:?}"
+    );
+}
+
+#[test]
 fn a_folder_of_ten_jobs_is_compared_applied_and_pruned() {
     let scene = Scene::new();
     let node = scene.start();

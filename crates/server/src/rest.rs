@@ -4,6 +4,7 @@ pub(crate) mod guard;
 pub(crate) mod problem;
 pub(crate) mod progress;
 pub(crate) mod request;
+pub(crate) mod body;
 pub(crate) mod ask;
 pub(crate) mod jobs;
 pub(crate) mod job_list;

@@ -4,16 +4,18 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use punctual_core::command::{Made, Refusal};
+use punctual_core::command::{Expect, Made, Refusal};
 use punctual_core::schedule::calendar::{Entry, Record};
 use punctual_node::calendars::EditCalendar;
 use punctual_store::CalendarFilter;
 use punctual_wire::rest::{self, Calendar, Day, Page, Problem};
+use punctual_wire::tree::Node;
 use punctual_wire::{Text, calendar_file};
 use serde::Deserialize;
 
 use super::problem::Failed;
-use super::request::{Asked, ByName, Expected, FileBody, In, Named, page_limit};
+use super::body::FileBody;
+use super::request::{Asked, ByName, Expected, In, Named, page_limit};
 use crate::Endpoints;
 
 /// Days shown in one answer: almost three years.
@@ -49,9 +51,13 @@ pub(crate) async fn put(
     State(endpoints): State<Endpoints>,
     at: Named,
     Expected(expect): Expected,
-    FileBody(body): FileBody,
+    FileBody { node, source }: FileBody,
 ) -> Result<Response, Failed> {
-    let draft = calendar_file::read_for(body, &at.namespace, &at.name)?;
+    save(&endpoints, at, expect, node).await.map_err(|failed| source.located(failed))
+}
+
+async fn save(endpoints: &Endpoints, at: Named, expect: Expect, node: Node) -> Result<Response, Failed> {
+    let draft = calendar_file::read_for(node, &at.namespace, &at.name)?;
     let calendar_file::Draft { namespace, name, days, description } = draft;
     let edit = EditCalendar { namespace, name, days, description, expect };
     let (record, made) = endpoints.handle.put_calendar(edit).await?;

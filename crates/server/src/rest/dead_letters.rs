@@ -21,7 +21,8 @@ use serde::Deserialize;
 
 use super::ask::unexpected;
 use super::problem::Failed;
-use super::request::{self, Asked, IdempotencyKey, In, MaybeJson, RunAt, page_limit};
+use super::body::{self, MaybeJson};
+use super::request::{Asked, IdempotencyKey, In, RunAt, page_limit};
 use crate::Endpoints;
 
 /// Letters handled concurrently: they share commits, and leave room for other commands.
@@ -103,7 +104,7 @@ pub(crate) async fn decide(
     In(namespace): In,
     IdempotencyKey(key): IdempotencyKey,
     parts: Parts,
-    request::Json(body): request::Json<Decide>,
+    body::Json(body): body::Json<Decide>,
 ) -> Result<Json<Decisions>, Failed> {
     let by = endpoints.name_of_caller(&parts).await?;
     let chosen = body.chosen()?;

@@ -8,7 +8,8 @@ use punctual_core::command::Made;
 use punctual_wire::rest::{self, Descriptor, Page, PutDescriptor};
 
 use super::problem::Failed;
-use super::request::{Asked, ByName, Expected, In, LongJson, Named, page_limit};
+use super::body::LongJson;
+use super::request::{Asked, ByName, Expected, In, Named, page_limit};
 use crate::Endpoints;
 
 pub(crate) async fn list(

@@ -11,16 +11,19 @@ use punctual_core::command::{Answer, Command, Expect, Made, PutJob, Refusal, Run
 use punctual_core::ids::RunId;
 use punctual_core::job;
 use punctual_core::limits::PAGE_MAX;
+use punctual_core::name::Namespace;
 use punctual_wire::job_file::JobFile;
 use punctual_wire::rest::{
     self, Checked, Code, Fire, Graph, Job, Page, PauseJob, Problem, SendEvent, SentEvent, Start,
 };
+use punctual_wire::tree::Node;
 use punctual_wire::{Text, job_file};
 use serde::Deserialize;
 
 use super::ask::unexpected;
 use super::problem::Failed;
-use super::request::{Asked, Expected, FileBody, IdempotencyKey, In, MaybeJson, Named, PatchBody};
+use super::body::{FileBody, MaybeJson, PatchBody};
+use super::request::{Asked, Expected, IdempotencyKey, In, Named};
 use crate::Endpoints;
 
 /// How often a patch is retried when another edit came first.
@@ -40,9 +43,13 @@ pub(crate) async fn put(
     State(endpoints): State<Endpoints>,
     at: Named,
     Expected(expect): Expected,
-    FileBody(body): FileBody,
+    FileBody { node, source }: FileBody,
 ) -> Result<Response, Failed> {
-    let draft = job_file::read_for(body, &at.namespace, &at.name)?;
+    save(&endpoints, at, expect, node).await.map_err(|failed| source.located(failed))
+}
+
+async fn save(endpoints: &Endpoints, at: Named, expect: Expect, node: Node) -> Result<Response, Failed> {
+    let draft = job_file::read_for(node, &at.namespace, &at.name)?;
     let put = PutJob { namespace: at.namespace, name: at.name, definition: draft.definition, expect };
     let (job, made) = endpoints.ask_job(Command::PutJob(put)).await?;
     let status = if made == Made::Created { StatusCode::CREATED } else { StatusCode::OK };
@@ -106,9 +113,18 @@ pub(crate) async fn validate(
     State(endpoints): State<Endpoints>,
     In(namespace): In,
     Asked(checking): Asked<Checking>,
-    FileBody(body): FileBody,
+    FileBody { node, source }: FileBody,
 ) -> Result<Json<Checked>, Failed> {
-    let draft = job_file::read_in(body, &namespace)?;
+    check(&endpoints, &namespace, &checking, node).await.map_err(|failed| source.located(failed)).map(Json)
+}
+
+async fn check(
+    endpoints: &Endpoints,
+    namespace: &Namespace,
+    checking: &Checking,
+    node: Node,
+) -> Result<Checked, Failed> {
+    let draft = job_file::read_in(node, namespace)?;
     let definition = endpoints.handle.with_calendars(&draft.namespace, draft.definition).await?;
     let definition = endpoints.handle.with_descriptor(&draft.namespace, definition).await?;
     definition.check().map_err(|invalid| Failed(Refusal::Invalid(invalid).into()))?;
@@ -116,12 +132,12 @@ pub(crate) async fn validate(
     let now = endpoints.clock.now();
     let job = advice::as_if_put(known.as_deref(), draft.namespace, draft.name, definition, now);
     let mut checked = Checked::of(&job, NEXT_DEFAULT, advice::of(&job));
-    if let (Some(Text(true)), Some(workflow)) = (checking.graph, job.definition.workflow()) {
+    if let (Some(Text(true)), Some(workflow)) = (&checking.graph, job.definition.workflow()) {
         let mut graph = Graph::of(&job.namespace, Some(&job.name), workflow).map_err(Refusal::from)?;
         graph.page(None, PAGE_MAX);
         checked.graph = Some(graph);
     }
-    Ok(Json(checked))
+    Ok(checked)
 }
 
 pub(crate) async fn show(State(endpoints): State<Endpoints>, at: Named) -> Result<Response, Failed> {

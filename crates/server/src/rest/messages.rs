@@ -6,9 +6,10 @@ use punctual_core::queue::{Ask, QueueRefusal, Said};
 use punctual_wire::rest::{ActOnMessages, ActedOnMessages, Code, Message, Postponed, Problem};
 use punctual_wire::text::Span;
 
+use super::body;
 use super::problem::Failed;
 use super::queues::unexpected;
-use super::request::{self, In, MessageAt};
+use super::request::{In, MessageAt};
 use crate::Endpoints;
 
 pub(crate) async fn show(State(endpoints): State<Endpoints>, at: MessageAt) -> Result<Json<Message>, Failed> {
@@ -26,7 +27,7 @@ pub(crate) async fn show(State(endpoints): State<Endpoints>, at: MessageAt) -> R
 pub(crate) async fn act(
     State(endpoints): State<Endpoints>,
     In(namespace): In,
-    request::Json(body): request::Json<ActOnMessages>,
+    body::Json(body): body::Json<ActOnMessages>,
 ) -> Result<Json<ActedOnMessages>, Failed> {
     let (verb, ids) = body.into_core()?;
     let done = if ids.is_empty() { 0 } else { endpoints.handle.act(&namespace, verb, ids).await? };

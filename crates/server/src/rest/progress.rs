@@ -6,8 +6,9 @@ use axum::{Extension, Json};
 use punctual_wire::Text;
 use punctual_wire::rest::{Code, Problem, Progress, TaskProgress, TaskProgressed};
 
+use super::body;
 use super::problem::Failed;
-use super::request::{self, RunAt};
+use super::request::RunAt;
 use crate::Endpoints;
 use crate::auth::AttemptOf;
 use crate::reports::{Outcome, Reporting, keyed};
@@ -17,7 +18,7 @@ pub(crate) async fn report(
     State(endpoints): State<Endpoints>,
     at: RunAt,
     key: Option<Extension<AttemptOf>>,
-    request::Json(body): request::Json<Progress>,
+    body::Json(body): body::Json<Progress>,
 ) -> Result<(StatusCode, Extension<Outcome>), Failed> {
     let (token, progress, durable) = body.into_core()?;
     let Some(token) = keyed(key.map(|key| key.0), at.run, token)? else {
@@ -33,7 +34,7 @@ pub(crate) async fn report(
 pub(crate) async fn report_plainly(
     State(endpoints): State<Endpoints>,
     key: Option<Extension<AttemptOf>>,
-    request::Json(body): request::Json<TaskProgress>,
+    body::Json(body): body::Json<TaskProgress>,
 ) -> Result<(Extension<Outcome>, Json<TaskProgressed>), Failed> {
     let (run, progress, durable) = body.into_core()?;
     let attempt = endpoints.attempt_named(key.map(|key| key.0), Some(run), None).await?;

@@ -19,7 +19,8 @@ use serde::Deserialize;
 use tracing::error;
 
 use super::problem::{Failed, internal};
-use super::request::{Asked, In, LongJson, MaybeJson, QueueAt, page_limit};
+use super::body::{LongJson, MaybeJson};
+use super::request::{Asked, In, QueueAt, page_limit};
 use crate::Endpoints;
 use crate::limits::{FLUSHED_AT_ONCE, FLUSHED_MAX, TAKEN_AT_ONCE, TAKEN_BYTES_MAX};
 

@@ -2,17 +2,14 @@
 
 use std::time::Duration;
 
-use axum::body::{Body, Bytes, HttpBody};
-use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Path, Query, Request};
+use axum::extract::{FromRequestParts, MatchedPath, Path, Query, Request};
 use axum::http::header::{self, HeaderMap};
 use axum::http::request::Parts;
-use futures_util::StreamExt;
 use punctual_core::command::{Expect, StepsAct};
 use punctual_core::ids::RunId;
 use punctual_core::limits::PAGE_MAX;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::queue::{MessageId, QueueKey};
-use punctual_core::schedule::format_duration;
 use punctual_wire::resp::parse_id;
 use punctual_wire::rest::{Code, NOT_AN_ID, Problem};
 use punctual_wire::{Text, tree};
@@ -21,7 +18,6 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::problem::Failed;
-use crate::limits::{BODY_BYTES_MAX, MESSAGES_BODY_BYTES_MAX};
 use crate::routes::VALIDATE;
 use crate::settings::Settings;
 
@@ -342,153 +338,4 @@ fn header_text<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Result<
         (Ok(_), Some(_)) => Err(Problem::parameter(name.as_str(), "is given twice").into()),
         (Err(_), _) => Err(Problem::parameter(name.as_str(), "must be printable ASCII").into()),
     }
-}
-
-/// A JSON body.
-#[derive(Debug)]
-pub(crate) struct Json<T>(pub(crate) T);
-
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
-    type Rejection = Failed;
-
-    async fn from_request(request: Request, _: &S) -> Result<Self, Failed> {
-        match read(request).await? {
-            Some(Document::Json(bytes)) => Ok(Json(tree::from_json(&bytes)?)),
-            Some(Document::Yaml(_) | Document::Patch(_)) => Err(unsupported("application/json")),
-            None => Err(Problem::new(Code::Malformed, "the request needs a body in JSON").into()),
-        }
-    }
-}
-
-/// A JSON body with messages, which may be larger.
-#[derive(Debug)]
-pub(crate) struct LongJson<T>(pub(crate) T);
-
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for LongJson<T> {
-    type Rejection = Failed;
-
-    async fn from_request(request: Request, _: &S) -> Result<Self, Failed> {
-        match read_up_to(request, MESSAGES_BODY_BYTES_MAX).await? {
-            Some(Document::Json(bytes)) => Ok(LongJson(tree::from_json(&bytes)?)),
-            Some(Document::Yaml(_) | Document::Patch(_)) => Err(unsupported("application/json")),
-            None => Err(Problem::new(Code::Malformed, "the request needs a body in JSON").into()),
-        }
-    }
-}
-
-/// An optional JSON body.
-#[derive(Debug)]
-pub(crate) struct MaybeJson<T>(pub(crate) T);
-
-impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for MaybeJson<T> {
-    type Rejection = Failed;
-
-    async fn from_request(request: Request, _: &S) -> Result<Self, Failed> {
-        match read(request).await? {
-            Some(Document::Json(bytes)) => Ok(MaybeJson(tree::from_json(&bytes)?)),
-            Some(Document::Yaml(_) | Document::Patch(_)) => Err(unsupported("application/json")),
-            None => Ok(MaybeJson(T::default())),
-        }
-    }
-}
-
-/// A job or a calendar as a body: JSON or YAML.
-#[derive(Debug)]
-pub(crate) struct FileBody(pub(crate) tree::Node);
-
-impl<S: Send + Sync> FromRequest<S> for FileBody {
-    type Rejection = Failed;
-
-    async fn from_request(request: Request, _: &S) -> Result<Self, Failed> {
-        let needed = || Problem::new(Code::Malformed, "the request needs one document as its body");
-        match read(request).await? {
-            Some(Document::Json(bytes)) => Ok(FileBody(tree::Node::from_json(&bytes)?)),
-            Some(Document::Yaml(bytes)) => {
-                let text = str::from_utf8(&bytes).map_err(|_| needed())?;
-                let [node] =
-                    <[tree::Node; 1]>::try_from(tree::Node::from_yaml(text)?).map_err(|_| needed())?;
-                Ok(FileBody(node))
-            }
-            Some(Document::Patch(_)) => Err(unsupported("application/json")),
-            None => Err(needed().into()),
-        }
-    }
-}
-
-/// A body with the fields of a job to change.
-#[derive(Debug)]
-pub(crate) struct PatchBody(pub(crate) tree::Node);
-
-impl<S: Send + Sync> FromRequest<S> for PatchBody {
-    type Rejection = Failed;
-
-    async fn from_request(request: Request, _: &S) -> Result<Self, Failed> {
-        match read(request).await? {
-            Some(Document::Json(bytes) | Document::Patch(bytes)) => {
-                Ok(PatchBody(tree::Node::from_json(&bytes)?))
-            }
-            Some(Document::Yaml(_)) => Err(unsupported("application/merge-patch+json")),
-            None => {
-                Err(Problem::new(Code::Malformed, "the request needs a patch in JSON as its body").into())
-            }
-        }
-    }
-}
-
-enum Document {
-    Json(Bytes),
-    Patch(Bytes),
-    Yaml(Bytes),
-}
-
-/// Reads a body within its limits. `None` means that it is empty.
-async fn read(request: Request) -> Result<Option<Document>, Failed> {
-    read_up_to(request, BODY_BYTES_MAX).await
-}
-
-async fn read_up_to(request: Request, max: usize) -> Result<Option<Document>, Failed> {
-    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    let kind = kind.map(|kind| kind.split(';').next().unwrap_or("").trim().to_ascii_lowercase());
-    // Refuse by the announced length, without waiting for the body.
-    if request.body().size_hint().lower() > max as u64 {
-        return Err(too_large(max));
-    }
-    let Deadline { until, time } = Deadline::of(&request);
-    let body = tokio::time::timeout_at(until, collect(request.into_body(), max)).await.map_err(|_| {
-        let message = format!("the request did not arrive within {}; send it again", format_duration(time));
-        Problem::new(Code::TooSlow, message)
-    })??;
-    if body.is_empty() {
-        return Ok(None);
-    }
-    match kind.as_deref() {
-        Some("application/json") => Ok(Some(Document::Json(body))),
-        Some("application/merge-patch+json") => Ok(Some(Document::Patch(body))),
-        Some("application/yaml" | "application/x-yaml" | "text/yaml") => Ok(Some(Document::Yaml(body))),
-        _ => Err(unsupported("application/json")),
-    }
-}
-
-async fn collect(body: Body, max: usize) -> Result<Bytes, Failed> {
-    let mut stream = body.into_data_stream();
-    let mut bytes = Vec::new();
-    while let Some(chunk) = stream.next().await {
-        let chunk = chunk
-            .map_err(|_| Problem::new(Code::Malformed, "the body ended early; send the request again"))?;
-        if bytes.len() + chunk.len() > max {
-            return Err(too_large(max));
-        }
-        bytes.extend_from_slice(&chunk);
-    }
-    Ok(bytes.into())
-}
-
-fn too_large(max: usize) -> Failed {
-    Problem::new(Code::BodyTooLarge, format!("the body has more than {max} bytes, the most that is allowed"))
-        .into()
-}
-
-fn unsupported(wanted: &str) -> Failed {
-    let message = format!("send the body as {wanted}");
-    Problem::new(Code::UnsupportedMediaType, message).about("Content-Type").into()
 }

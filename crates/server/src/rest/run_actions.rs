@@ -15,9 +15,10 @@ use punctual_wire::rest::{
     self, ActOnRuns, ActedOnRuns, ChosenRuns, Code, DECIDED_MAX, Decision, Problem, RunAction, RunsMatching,
 };
 
+use super::body;
 use super::ask::unexpected;
 use super::problem::Failed;
-use super::request::{self, In};
+use super::request::In;
 use super::runs::statuses;
 use crate::Endpoints;
 
@@ -28,7 +29,7 @@ pub(crate) async fn act(
     State(endpoints): State<Endpoints>,
     In(namespace): In,
     parts: Parts,
-    request::Json(body): request::Json<ActOnRuns>,
+    body::Json(body): body::Json<ActOnRuns>,
 ) -> Result<Json<ActedOnRuns>, Failed> {
     let by = endpoints.name_of_caller(&parts).await?;
     let (ids, more) = match body.chosen()? {

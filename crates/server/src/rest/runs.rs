@@ -21,7 +21,8 @@ use serde::Deserialize;
 
 use super::ask::unexpected;
 use super::problem::Failed;
-use super::request::{Asked, IdempotencyKey, In, MaybeJson, RunAt, page_limit};
+use super::body::MaybeJson;
+use super::request::{Asked, IdempotencyKey, In, RunAt, page_limit};
 use crate::Endpoints;
 
 /// Jobs that a request may name.
@@ -170,7 +171,7 @@ pub(crate) async fn submit(
     State(endpoints): State<Endpoints>,
     In(namespace): In,
     IdempotencyKey(key): IdempotencyKey,
-    super::request::Json(body): super::request::Json<rest::Submit>,
+    super::body::Json(body): super::body::Json<rest::Submit>,
 ) -> Result<Response, Failed> {
     let submit = body.into_core(key.as_deref(), endpoints.clock.now())?;
     let command = Command::Submit(Submit {

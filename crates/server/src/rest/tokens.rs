@@ -8,8 +8,9 @@ use punctual_wire::Text;
 use punctual_wire::rest::{self, AddToken, Code, NewToken, Page, Problem, Token};
 use tracing::{error, info};
 
+use super::body;
 use super::problem::{Failed, internal};
-use super::request::{self, Asked, ByName, TokenAt, page_limit};
+use super::request::{Asked, ByName, TokenAt, page_limit};
 use crate::Endpoints;
 use crate::auth::Secret;
 use crate::limits::TOKENS_MAX;
@@ -35,7 +36,7 @@ pub(crate) async fn list(
 
 pub(crate) async fn add(
     State(endpoints): State<Endpoints>,
-    request::Json(asked): request::Json<AddToken>,
+    body::Json(asked): body::Json<AddToken>,
 ) -> Result<(StatusCode, Json<NewToken>), Failed> {
     let store = endpoints.handle.tokens();
     // Two concurrent requests may exceed the limit by one; that does no harm.

@@ -7,7 +7,7 @@ use punctual_core::queue::QueueRefusal;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::error::{Error, Kind, plain};
+use crate::error::{Error, Kind, Place, plain};
 use crate::schema;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -20,6 +20,12 @@ pub struct Problem {
     pub message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
+    /// The line of the body, from 1. Absent if the error has no place in a body that is read by lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// The column in that line, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
 }
 
 /// The list of codes: variant, name, status, title, and what to do about it.
@@ -198,6 +204,8 @@ impl Problem {
             code,
             message: plain(&message.into()).into_owned(),
             field: None,
+            line: None,
+            column: None,
         }
     }
 
@@ -209,6 +217,14 @@ impl Problem {
     #[must_use]
     pub fn about(mut self, field: impl Into<String>) -> Self {
         self.field = Some(plain(&field.into()).into_owned());
+        self
+    }
+
+    /// The same problem with its position in the body. `None` means that the position is unknown.
+    #[must_use]
+    pub fn at(mut self, place: Option<Place>) -> Self {
+        self.line = place.map(|place| place.line);
+        self.column = place.map(|place| place.column);
         self
     }
 }
@@ -234,7 +250,7 @@ impl From<Error> for Problem {
             (Code::Malformed, Some(place)) => format!("{place}: {}", error.message),
             _ => error.message,
         };
-        let problem = Problem::new(code, message);
+        let problem = Problem::new(code, message).at(error.place);
         if error.field.is_empty() { problem } else { problem.about(error.field) }
     }
 }

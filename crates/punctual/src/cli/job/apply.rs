@@ -5,7 +5,7 @@
 
 use clap::Args;
 use punctual_core::command::Expect;
-use punctual_wire::rest::{Job, Made};
+use punctual_wire::rest::{Code, Job, Made};
 
 use super::files::{Files, Written};
 use super::next_due;
@@ -118,7 +118,11 @@ impl Done {
     }
 }
 
-/// The server's error about a job, with the name of its file.
+/// The server's error about a job, with the name of its file and the place of the field in it. The line that the server
+/// tells is that of the body, which has every default written out.
 fn of(one: &Written, error: punctual_client::Error) -> Failure {
-    Failure::from(error).about(format!("{}: job `{}`", one.source, one.draft.name))
+    let field = error.problem().filter(|problem| problem.code == Code::Invalid);
+    let place = field.and_then(|problem| one.place_of(problem.field.as_deref()?));
+    let place = place.map_or(String::new(), |place| format!(" {place}:"));
+    Failure::from(error).about(format!("{}:{place} job `{}`", one.source, one.draft.name))
 }

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use punctual_core::name::Namespace;
+use punctual_wire::Place;
 use punctual_wire::job_file::{self, Draft, JobFile};
+use punctual_wire::tree::Node;
 
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::sources::sources;
@@ -26,12 +29,21 @@ pub(super) struct Written {
     /// The name of the file.
     pub(super) source: String,
     pub(super) draft: Draft,
+    /// The text of the file, and the number of the job in it, from 0.
+    text: Arc<str>,
+    number: usize,
 }
 
 impl Written {
     /// The job file with every default written out, as the server would have it.
     pub(super) fn file(&self) -> JobFile {
         JobFile::of(&self.draft.namespace, &self.draft.name, &self.draft.definition)
+    }
+
+    /// Where a field of the job is in the file.
+    pub(super) fn place_of(&self, field: &str) -> Option<Place> {
+        let jobs = Node::from_yaml(&self.text).ok()?;
+        jobs.get(self.number)?.place_of(field)
     }
 }
 
@@ -40,13 +52,15 @@ impl Files {
         let (mut written, mut mistakes) = (Vec::new(), Vec::new());
         let mut names = BTreeSet::new();
         for source in sources(self.files.iter().chain(&self.file))? {
-            match job_file::read_all(&source.text()?, namespace) {
+            let text: Arc<str> = source.text()?.into();
+            match job_file::read_all(&text, namespace) {
                 Ok(drafts) => {
-                    for draft in drafts {
+                    for (number, draft) in drafts.into_iter().enumerate() {
                         if !names.insert((draft.namespace.clone(), draft.name.clone())) {
                             mistakes.push(format!("{source}: job `{}` is given twice", draft.name));
                         }
-                        written.push(Written { source: source.to_string(), draft });
+                        let text = Arc::clone(&text);
+                        written.push(Written { source: source.to_string(), draft, text, number });
                     }
                 }
                 Err(errors) => mistakes.extend(errors.iter().map(|error| format!("{source}: {error}"))),

@@ -181,6 +181,33 @@ async fn what_is_wrong_is_said_with_a_code_and_the_field() {
     assert_eq!(runs.items, [], "a refusal means that nothing happened");
 }
 
+#[tokio::test]
+async fn a_refused_file_is_told_with_the_line_of_its_field() {
+    let scene = Scene::new().await;
+    let (yaml, json) = ("application/yaml", "application/json");
+    let rows = [
+        // (how it is sent, the file, the status, the field, the line and the column)
+        (yaml, "task: { noop: {} }\nschedule:\n  every: 0s\n", 422, "schedule.every", Some((3, 10))),
+        (yaml, "task: { noop: {} }\nretrys: 3\n", 422, "retrys", Some((2, 1))),
+        (yaml, "schedule: { every: 5s }\n", 422, "task", Some((1, 1))),
+        (yaml, "task: { noop: {} }\ntask: {}\n", 400, "", Some((2, 1))),
+        (json, "{\n  \"task\": { \"shell\":\n    \"\" } }", 422, "task.shell", Some((3, 5))),
+        (json, "{ \"priority\": 10, \"task\": { \"noop\": {} } }", 422, "priority", Some((1, 15))),
+        // Only the node knows that the job would start itself.
+        (yaml, "task: { noop: {} }\nschedule:\n  after:\n    job: b\n", 422, "schedule.after.job", Some((4, 10))),
+        (yaml, "task: { noop: {} }\nschedule: { cron: '@daily', calendar: x }\n", 422, "schedule.calendar", Some((2, 39))),
+    ];
+    for (kind, file, status, field, place) in rows {
+        let request = Request::put(format!("{JOBS}/b")).header("content-type", kind);
+        let answer = scene.send(request.body(Body::from(file.to_owned())).unwrap()).await;
+        let problem: Problem = answer.read(status);
+        let found = (problem.field.as_deref().unwrap_or_default(), problem.line.zip(problem.column));
+        assert_eq!(found, (field, place), "{file}: {problem:?}");
+    }
+    let checked = with_json(Request::post(format!("{JOBS}/validate")), &json!({ "name": "b", "task": {} }));
+    assert_eq!(scene.send(checked).await.read::<Problem>(422).line, Some(1));
+}
+
 fn of_type(kind: &str, body: &str) -> Request<Body> {
     Request::post(RUNS).header("content-type", kind).body(Body::from(body.to_owned())).unwrap()
 }
