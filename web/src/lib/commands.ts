@@ -16,6 +16,11 @@ export function commands(words: string[], method: string, path: string, body?: u
   };
 }
 
+/** `--reason 'the bank is closed'`. A value that begins with `-` would be read as an option of its own. */
+export function option(name: string, value: string): string[] {
+  return value.startsWith('-') ? [`--${name}=${value}`] : [`--${name}`, value];
+}
+
 /** `punctual`, or `punctual -n payments` in another namespace than the default. */
 export function program(): string {
   return router.namespace === 'default' ? 'punctual' : `punctual -n ${shellQuote(router.namespace)}`;

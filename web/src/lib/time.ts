@@ -103,6 +103,19 @@ export function inZone(at: number, timeZone: string, lang: Lang): string {
   }
 }
 
+/** An instant for an input of the type `datetime-local`, which works in the reader's zone and has no zone in its text. */
+export function toLocal(at: string | null | undefined): string {
+  if (!at) return '';
+  const date = new Date(at);
+  return new Date(date.getTime() - date.getTimezoneOffset() * MINUTE).toISOString().slice(0, 16);
+}
+
+/** The instant of such an input; null if it is empty. */
+export function fromLocal(text: string): string | null {
+  const at = text ? new Date(text) : null;
+  return at && !Number.isNaN(at.getTime()) ? at.toISOString() : null;
+}
+
 /** `02:00` in the reader's zone, in both languages; without `Intl`, which is slow to load. */
 export function clock(at: number): string {
   const date = new Date(at);

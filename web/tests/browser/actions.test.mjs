@@ -244,6 +244,45 @@ test('a job is paused, resumed, taken back to an old revision and deleted', asyn
   });
 });
 
+test('a job is paused with a reason and an end, and the lists say so', async () => {
+  await put('bank', { schedule: { every: '1h' }, task: { noop: {} } });
+  const day = (days) => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
+  await visit({ path: '#/jobs/bank', allowed: /422/ }, async (page) => {
+    await button(page, 'Pause').click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Reason (optional)').fill('the bank is closed');
+    const until = dialog.getByLabel('Until (optional)');
+    await until.fill(`${day(-2)}T06:00`);
+    await inDialog(page, 'Pause').click();
+    await dialog.getByText('Is in the past.').waitFor();
+    assert.equal(await until.evaluate((element) => element === document.activeElement), true);
+    assert.equal(await dialog.getByRole('alert').count(), 0);
+    await until.fill(`${day(20)}T06:00`);
+    await dialog.getByText('As a command').click();
+    await dialog.getByText(/job pause bank --reason 'the bank is closed' --until \d{4}-/).waitFor();
+    await dialog.getByText(/"reason":"the bank is closed","until":"\d{4}-/).waitFor();
+    await inDialog(page, 'Pause').click();
+
+    const notice = page.getByRole('region', { name: 'Paused' });
+    await notice.getByText('the bank is closed').waitFor();
+    await notice.getByText('It is resumed by itself on').waitFor();
+    await notice.getByRole('button', { name: 'Edit the pause…' }).click();
+    await dialog.getByLabel('Reason (optional)').fill('the bank moves');
+    await inDialog(page, 'Save').click();
+    await notice.getByText('the bank moves').waitFor();
+
+    await page.goto(page.url().replace(/#.*/, '#/jobs?search=bank'));
+    await page
+      .getByRole('row')
+      .filter({ hasText: 'bank' })
+      .getByText(/^by .* · until .* · the bank moves · since /)
+      .waitFor();
+  });
+  const { pause } = await api('GET', inDefault('jobs/bank'));
+  assert.equal(pause.reason, 'the bank moves');
+  assert.equal(pause.until.slice(0, 10), new Date(`${day(20)}T06:00`).toISOString().slice(0, 10));
+});
+
 test('a calendar is created, edited and deleted', async () => {
   const rules = async () => {
     const { weekly, exclude } = await api('GET', inDefault('calendars/workdays'));

@@ -56,7 +56,8 @@ async function seed(api, ns, texts) {
     schedule: { every: '1h' },
     task: { noop: {} },
   });
-  await api('POST', at('jobs', 'paused', 'pause'));
+  const resumed = new Date(Date.now() + 30 * 86_400_000).toISOString();
+  await api('POST', at('jobs', 'paused', 'pause'), { reason: line + long.slice(0, 700), until: resumed });
   const steps = { [name]: { approve: {} }, after: { needs: [name], task: { noop: {} } } };
   await api('PUT', at('jobs', 'flow'), {
     task: { workflow: { steps, finally: { end: { task: { noop: {} } } } } },
@@ -93,6 +94,7 @@ async function seed(api, ns, texts) {
     'new job': link('/new-job'),
     job: link(`/jobs/${name}`),
     'runs of a job': link(`/jobs/${name}`, { tab: 'runs' }),
+    'paused job': link('/jobs/paused'),
     revisions: link(`/jobs/${name}`, { tab: 'revisions', rev: '1', with: 'now' }),
     definition: link(`/jobs/${name}`, { tab: 'definition' }),
     editor: link(`/jobs/${name}/edit`),

@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from 'vitest';
 import { session } from '../../src/api/session.svelte';
 import type { Job, Run, Whoami } from '../../src/api/types';
-import { jobActions, type Ask } from '../../src/screens/job/actions';
+import { jobActions, jobCommands, type Ask } from '../../src/screens/job/actions';
 import { actionsOf } from '../../src/screens/run/run-view';
 
 function sign(...rights: string[]) {
@@ -16,7 +16,7 @@ test('a job offers what the token allows', () => {
   sign('read');
   expect(labels('active')).toEqual([]);
   sign('read', 'run');
-  expect(labels('active')).toEqual(['Run now · nightly', 'Pause · nightly']);
+  expect(labels('active')).toEqual(['Run now · nightly']);
   sign('read', 'run', 'edit');
   expect(labels('paused')).toEqual([
     'Run now · nightly',
@@ -27,10 +27,24 @@ test('a job offers what the token allows', () => {
 });
 
 test('an action of a job asks before it is done', () => {
-  sign('run');
+  sign('run', 'edit');
   const asked: Ask[] = [];
-  for (const action of jobActions(job('active'), (ask) => asked.push(ask))) action.run();
-  expect(asked.map((ask) => ask.what)).toEqual(['run', 'pause']);
+  const actions = jobActions(job('active'), (ask) => asked.push(ask));
+  for (const action of actions.filter(({ key }) => key !== 'e')) action.run();
+  expect(asked.map((ask) => ask.what)).toEqual(['run', 'pause', 'delete']);
+});
+
+test('the command lines of a pause have its reason and its end', () => {
+  const { cli, curl } = jobCommands('pause', 'nightly', {
+    reason: 'the bank is closed',
+    until: '2026-12-27T06:00:00.000Z',
+  });
+  expect(cli).toBe(
+    `punctual job pause nightly --reason 'the bank is closed' --until 2026-12-27T06:00:00.000Z`,
+  );
+  expect(curl).toContain(`'{"reason":"the bank is closed","until":"2026-12-27T06:00:00.000Z"}'`);
+  expect(jobCommands('pause', 'nightly').curl).not.toContain('-d');
+  expect(jobCommands('pause', 'nightly', { reason: '-5 today' }).cli).toMatch(/ '--reason=-5 today'$/);
 });
 
 test('a run is cancelled while it is open and retried when it has ended', () => {

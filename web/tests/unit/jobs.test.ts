@@ -1,6 +1,10 @@
 import { expect, test } from 'vitest';
 import type { Job, LastRun } from '../../src/api/types';
 import { inOldOrder, labelChoices, lateness, sorted, urgency } from '../../src/screens/jobs/attention';
+import { en } from '../../src/i18n/en';
+import { zh } from '../../src/i18n/zh';
+import { pauseBody, pauseLine } from '../../src/screens/job/pause';
+import { fromLocal, toLocal } from '../../src/lib/time';
 import { cells, parseMonth, writeMonth } from '../../src/screens/job/month';
 import { monthDays } from '../../src/lib/zones';
 
@@ -82,4 +86,27 @@ test('months in the address', () => {
   expect(parseMonth('2026-03')).toEqual([2026, 2]);
   expect([parseMonth('2026-13'), parseMonth('march')]).toEqual([null, null]);
   expect([writeMonth(2026, 12), writeMonth(2026, -1)]).toEqual(['2027-01', '2025-12']);
+});
+
+test('a pause is asked for with what was typed', () => {
+  expect(pauseBody('  ', '')).toEqual({});
+  expect(pauseBody(' the bank is closed ', '')).toEqual({ reason: 'the bank is closed' });
+  const until = pauseBody('', '2026-12-27T06:00').until;
+  expect(until).toBe(new Date(2026, 11, 27, 6).toISOString());
+  expect(toLocal(until)).toBe('2026-12-27T06:00');
+  expect([fromLocal('soon'), toLocal(null)]).toEqual([null, '']);
+});
+
+test('a list tells why a job is paused, until when and by whom', () => {
+  const since = new Date(2026, 10, 19, 3, 54).toISOString();
+  const until = new Date(2026, 11, 27, 6).toISOString();
+  const pause = { reason: 'the bank\u202e is closed', by: 'ops', since, until };
+  expect(pauseLine(pause, en.job, 'en')).toBe(
+    'by ops · until 27 Dec, 06:00 · the bank\\u{202e} is closed · since 19 Nov, 03:54',
+  );
+  expect(pauseLine({ reason: '', since }, en.job, 'en')).toBe('since 19 Nov, 03:54');
+  expect(pauseLine(pause, zh.job, 'zh')).toMatch(
+    /^操作人 ops · 到 12月27日 06:00 止 · the bank.* · 11月19日 03:54 起$/,
+  );
+  expect(pauseLine({ ...pause, reason: 'x'.repeat(1024) }, en.job, 'en').length).toBeLessThan(150);
 });

@@ -1,9 +1,9 @@
 // What can be done to a job, and the command lines that do the same.
 import { inNs } from '../../api/client';
 import { can } from '../../api/session.svelte';
-import type { Job } from '../../api/types';
+import type { Job, PauseJob } from '../../api/types';
 import { t } from '../../i18n/i18n.svelte';
-import { commands, type Commands } from '../../lib/commands';
+import { commands, option, type Commands } from '../../lib/commands';
 import { href, router } from '../../lib/router.svelte';
 import { shorten } from '../../lib/text';
 import type { Action } from '../../shell/actions.svelte';
@@ -25,8 +25,14 @@ export function jobActions(job: Job | null | undefined, ask: (ask: Ask) => void)
   });
   const edit = () => router.open(href('jobEdit', { name }));
   return [
-    ...(can('run') ? [asks('run', 'r'), asks(job.state === 'paused' ? 'resume' : 'pause', 'p')] : []),
-    ...(can('edit') ? [{ label: label('edit'), key: 'e', run: edit }, asks('delete')] : []),
+    ...(can('run') ? [asks('run', 'r')] : []),
+    ...(can('edit')
+      ? [
+          asks(job.state === 'paused' ? 'resume' : 'pause', 'p'),
+          { label: label('edit'), key: 'e', run: edit },
+          asks('delete'),
+        ]
+      : []),
   ];
 }
 
@@ -40,13 +46,13 @@ export function jobPath(name: string, ...rest: string[]): string {
 }
 
 /** The words of `punctual job …` and the request of an action. */
-export function jobCommands(what: Ask['what'], name: string, start: Start = {}): Commands {
+export function jobCommands(what: Ask['what'], name: string, body: Start & PauseJob = {}): Commands {
   if (what === 'delete') return commands(['job', 'delete', name], 'DELETE', jobPath(name));
-  const words = ['job', what, name];
-  if (start.params) words.push('--params', JSON.stringify(start.params));
-  if (start.delay) words.push('--delay', start.delay);
-  const body = what === 'run' && Object.keys(start).length > 0 ? start : undefined;
-  return commands(words, 'POST', jobPath(name, what), body);
+  const options = Object.entries(body).flatMap(([field, value]) =>
+    option(field, typeof value === 'string' ? value : JSON.stringify(value)),
+  );
+  const sent = options.length > 0 ? body : undefined;
+  return commands(['job', what, name, ...options], 'POST', jobPath(name, what), sent);
 }
 
 export function rollbackCommands(name: string, revision: number): Commands {
