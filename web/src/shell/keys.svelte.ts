@@ -1,4 +1,5 @@
 // The keyboard: one listener for the page; lists register what their keys do, screens their actions.
+import { dialogs } from '../dialogs/open.svelte';
 import { screens } from '../screens';
 import { openActions } from './actions.svelte';
 import { href, router } from '../lib/router.svelte';
@@ -37,8 +38,8 @@ export function onkeydown(event: KeyboardEvent): void {
   // Enter leaves the search of a list, so that j and k move in it.
   if (event.key === 'Enter' && !event.defaultPrevented && isSearch(event.target)) event.target.blur();
   if (event.metaKey || event.ctrlKey || event.altKey || isTyping(event.target)) return;
-  // The palette may still be loading.
-  if (shell.paletteOpen || document.querySelector('dialog[open]')) return;
+  // The palette or the dialog may still be loading.
+  if (shell.paletteOpen || dialogs.open || document.querySelector('dialog[open]')) return;
   if (handled(event.key, event)) event.preventDefault();
 }
 

@@ -29,7 +29,7 @@ test('a wrong token is refused with words, a valid one signs in for the tab', as
 
 /** The actions on a screen; all that changes something begins with one of these words. */
 const ACTION =
-  /^(New|Create|Run now|Pause|Resume|Edit|Delete|Cancel|Retry|Replay|Discard|Add|Flush|Remove|Go back|Save|Select|Approve|Reject|Skip|Drain|Move|Kill)\b/;
+  /^(New|Create|Run now|Pause|Resume|Edit|Delete|Cancel|Retry|Replay|Discard|Add|Flush|Remove|Go back|Save|Select|Approve|Reject|Skip|Drain|Move|Kill|Send|Submit|Acknowledge|Deliver|Postpone|Give)\b/;
 function actions(page) {
   return page.evaluate(() => {
     const controls = document.querySelectorAll('main :is(button, a, input[type=checkbox]), aside button');
@@ -75,6 +75,7 @@ test('a reader starts nothing with the keys of the actions', async () => {
     }
     await page.keyboard.press('Control+K');
     await page.getByRole('option', { name: 'Runs' }).waitFor();
-    assert.equal(await page.getByRole('option', { name: 'New job' }).count(), 0);
+    for (const name of ['New job', 'Send an event', 'Submit a run'])
+      assert.equal(await page.getByRole('option', { name }).count(), 0, name);
   });
 });

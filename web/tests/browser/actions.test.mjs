@@ -283,6 +283,47 @@ test('a job is paused with a reason and an end, and the lists say so', async () 
   assert.equal(pause.until.slice(0, 10), new Date(`${day(20)}T06:00`).toISOString().slice(0, 10));
 });
 
+test('an event is sent from the job that listens to it and from the palette', async () => {
+  const task = { shell: 'echo "$PUNCTUAL_PARAMS"' };
+  await put('receipt', { schedule: { event: { name: 'order-paid' } }, task });
+  await visit({ path: '#/jobs/receipt', allowed: /40[04]|422/ }, async (page) => {
+    const dialog = page.getByRole('dialog');
+    await button(page, 'Send an event').click();
+    assert.equal(await dialog.getByLabel('Event').inputValue(), 'order-paid');
+    await dialog.getByLabel(/^Parameters/).fill('{ "amount": ');
+    await dialog.getByText('This is not a JSON object.').waitFor();
+    assert.equal(await inDialog(page, 'Send the event').isDisabled(), true);
+    await dialog.getByLabel(/^Parameters/).fill('{ "amount": 120 }');
+    const key = dialog.getByLabel('Key (optional)');
+    await key.fill('k'.repeat(257));
+    await inDialog(page, 'Send the event').click();
+    await dialog.getByText('1 to 256 bytes, no control characters.').waitFor();
+    assert.equal(await key.evaluate((element) => element === document.activeElement), true);
+    await key.fill('order-7');
+    await dialog.getByText('As a command').click();
+    await dialog.getByText(`event send order-paid --key order-7 --params '{"amount":120}'`).waitFor();
+    await inDialog(page, 'Send the event').click();
+    await dialog.getByRole('heading', { name: 'Event order-paid is stored' }).waitFor();
+    const { id } = await api('POST', inDefault('events/order-paid'), { key: 'order-7' });
+    await dialog.getByText(id, { exact: true }).waitFor();
+    await dialog.getByRole('link', { name: 'Runs that events started' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    await page.getByRole('table').getByRole('link', { name: 'receipt' }).click();
+    await page.getByRole('region', { name: 'Output' }).getByText('"amount":120').waitFor();
+
+    await page.keyboard.press('Control+K');
+    await page.getByRole('dialog').getByRole('combobox').waitFor();
+    await page.keyboard.type('Send an event');
+    await page.getByRole('option', { name: 'Send an event', selected: true }).waitFor();
+    await page.keyboard.press('Enter');
+    await dialog.getByLabel('Event').fill('a b');
+    await inDialog(page, 'Send the event').click();
+    await dialog.locator('[aria-invalid=true]').waitFor();
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
+  });
+});
+
 test('a calendar is created, edited and deleted', async () => {
   const rules = async () => {
     const { weekly, exclude } = await api('GET', inDefault('calendars/workdays'));

@@ -58,6 +58,7 @@ async function seed(api, ns, texts) {
   });
   const resumed = new Date(Date.now() + 30 * 86_400_000).toISOString();
   await api('POST', at('jobs', 'paused', 'pause'), { reason: line + long.slice(0, 700), until: resumed });
+  await api('PUT', at('jobs', 'listener'), { schedule: { event: { name } }, task: { noop: {} } });
   const steps = { [name]: { approve: {} }, after: { needs: [name], task: { noop: {} } } };
   await api('PUT', at('jobs', 'flow'), {
     task: { workflow: { steps, finally: { end: { task: { noop: {} } } } } },
@@ -95,6 +96,7 @@ async function seed(api, ns, texts) {
     job: link(`/jobs/${name}`),
     'runs of a job': link(`/jobs/${name}`, { tab: 'runs' }),
     'paused job': link('/jobs/paused'),
+    'job of an event': link('/jobs/listener'),
     revisions: link(`/jobs/${name}`, { tab: 'revisions', rev: '1', with: 'now' }),
     definition: link(`/jobs/${name}`, { tab: 'definition' }),
     editor: link(`/jobs/${name}/edit`),

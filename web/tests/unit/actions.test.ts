@@ -1,6 +1,8 @@
 import { afterEach, expect, test } from 'vitest';
 import { session } from '../../src/api/session.svelte';
 import type { Job, Run, Whoami } from '../../src/api/types';
+import { eventBody, eventCommands } from '../../src/dialogs/event';
+import { dialogs } from '../../src/dialogs/open.svelte';
 import { jobActions, jobCommands, type Ask } from '../../src/screens/job/actions';
 import { actionsOf } from '../../src/screens/run/run-view';
 
@@ -45,6 +47,29 @@ test('the command lines of a pause have its reason and its end', () => {
   expect(curl).toContain(`'{"reason":"the bank is closed","until":"2026-12-27T06:00:00.000Z"}'`);
   expect(jobCommands('pause', 'nightly').curl).not.toContain('-d');
   expect(jobCommands('pause', 'nightly', { reason: '-5 today' }).cli).toMatch(/ '--reason=-5 today'$/);
+});
+
+test('a job that listens to events offers to send each of them', () => {
+  const schedule = [{ event: { name: 'order-paid' } }, { event: { queue: 'orders' } }, { every: '5m' }];
+  const listener = { ...job('active'), schedule } as Job;
+  const offered = () => jobActions(listener, () => {}).filter(({ label }) => label.startsWith('Send'));
+  sign('read');
+  expect(offered()).toEqual([]);
+  sign('read', 'run');
+  expect(offered().map(({ label }) => label)).toEqual(['Send an event · order-paid']);
+  offered()[0]!.run();
+  expect(dialogs.open).toEqual({ what: 'event', name: 'order-paid' });
+  dialogs.open = null;
+});
+
+test('the command lines of an event have its key and its parameters', () => {
+  expect(eventBody('', {})).toEqual({});
+  expect(eventBody('', null)).toEqual({});
+  const { cli, curl } = eventCommands('order-paid', eventBody('order-7', { amount: 120 }));
+  expect(cli).toBe(`punctual event send order-paid --key order-7 --params '{"amount":120}'`);
+  expect(curl).toContain(`/events/order-paid -H 'Content-Type: application/json'`);
+  expect(curl).toContain(`'{"key":"order-7","params":{"amount":120}}'`);
+  expect(eventCommands('', {}).cli).toBe('punctual event send NAME');
 });
 
 test('a run is cancelled while it is open and retried when it has ended', () => {

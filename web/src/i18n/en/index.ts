@@ -4,6 +4,7 @@ import { common } from './common';
 import { deadLetters } from './dead-letters';
 import { editor } from './editor';
 import { errors } from './errors';
+import { event } from './event';
 import { job } from './job';
 import { jobs } from './jobs';
 import { now } from './now';
@@ -26,6 +27,7 @@ export const en = {
   jobs,
   job,
   editor,
+  event,
   runs,
   run,
   workflow,

@@ -5,6 +5,7 @@ import { common } from './common';
 import { deadLetters } from './dead-letters';
 import { editor } from './editor';
 import { errors } from './errors';
+import { event } from './event';
 import { job } from './job';
 import { jobs } from './jobs';
 import { now } from './now';
@@ -27,6 +28,7 @@ export const zh = {
   jobs,
   job,
   editor,
+  event,
   runs,
   run,
   workflow,

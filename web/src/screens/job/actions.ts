@@ -2,9 +2,11 @@
 import { inNs } from '../../api/client';
 import { can } from '../../api/session.svelte';
 import type { Job, PauseJob } from '../../api/types';
+import { dialogs } from '../../dialogs/open.svelte';
 import { t } from '../../i18n/i18n.svelte';
 import { commands, option, type Commands } from '../../lib/commands';
 import { href, router } from '../../lib/router.svelte';
+import { schedulesOf } from '../../lib/schedule-words';
 import { shorten } from '../../lib/text';
 import type { Action } from '../../shell/actions.svelte';
 
@@ -25,7 +27,15 @@ export function jobActions(job: Job | null | undefined, ask: (ask: Ask) => void)
   });
   const edit = () => router.open(href('jobEdit', { name }));
   return [
-    ...(can('run') ? [asks('run', 'r')] : []),
+    ...(can('run')
+      ? [
+          asks('run', 'r'),
+          ...eventsOf(job).map((event) => ({
+            label: `${t().event.send} · ${event}`,
+            run: () => void (dialogs.open = { what: 'event', name: event }),
+          })),
+        ]
+      : []),
     ...(can('edit')
       ? [
           asks(job.state === 'paused' ? 'resume' : 'pause', 'p'),
@@ -34,6 +44,11 @@ export function jobActions(job: Job | null | undefined, ask: (ask: Ask) => void)
         ]
       : []),
   ];
+}
+
+/** The names of the events that start the job. */
+export function eventsOf(job: Pick<Job, 'schedule'>): string[] {
+  return [...new Set(schedulesOf(job).flatMap((schedule) => schedule.event?.name ?? []))];
 }
 
 export interface Start {
