@@ -8,6 +8,9 @@ export interface Commands {
   curl: string;
 }
 
+/** Without a line of the CLI, where it has no command for the action. */
+export type Lines = Commands | { cli: null; curl: string };
+
 /** `commands(['job', 'pause', name], 'POST', inNs(ns, 'jobs', name, 'pause'))` */
 export function commands(words: string[], method: string, path: string, body?: unknown): Commands {
   return {

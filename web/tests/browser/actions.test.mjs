@@ -324,6 +324,56 @@ test('an event is sent from the job that listens to it and from the palette', as
   });
 });
 
+test('a run without a job is submitted', async () => {
+  await visit({ path: '#/runs', allowed: /40[04]|422/ }, async (page) => {
+    const dialog = page.getByRole('dialog');
+    await button(page, 'Submit a run').waitFor();
+    await page.keyboard.press('s');
+    const text = dialog.getByRole('textbox', { name: 'Run, as YAML or JSON' });
+    const write = async (written) => {
+      await text.click();
+      await page.keyboard.press('Control+A');
+      await page.keyboard.press('Delete'); // else Chromium keeps the style of what was there
+      await page.keyboard.insertText(written);
+    };
+    await write('task: [');
+    await dialog.getByRole('alert').getByText('Line 1 ').waitFor();
+    assert.equal(await inDialog(page, 'Submit the run').isDisabled(), true);
+    await write('task:\n  shell: ""\n');
+    await inDialog(page, 'Submit the run').click();
+    await dialog.getByRole('alert').getByText('Line 2 ').waitFor();
+
+    await write('{ "task": { "shell": "echo \\"$PUNCTUAL_PARAMS\\"" }, "timeout": "5m" }');
+    await dialog.getByLabel(/^Parameters/).fill('{ "customer": "no 17" }');
+    await dialog.getByLabel('Due').selectOption('After a delay');
+    const delay = dialog.getByLabel('Delay', { exact: true });
+    await delay.fill('soon');
+    await dialog.getByLabel('Priority').fill('9');
+    await dialog.getByLabel('Key (optional)').fill('parcel-99');
+    await inDialog(page, 'Submit the run').click();
+    await dialog.locator('input[aria-invalid=true]').waitFor();
+    assert.equal(await delay.evaluate((element) => element === document.activeElement), true);
+    await delay.fill('1s');
+    await dialog.getByText('As a command').click();
+    await dialog
+      .getByText(/run submit --shell .* --timeout 5m --params .* --delay 1s --key parcel-99 --priority 9/)
+      .waitFor();
+    await inDialog(page, 'Submit the run').click();
+    await page.waitForURL(/#\/runs\/\d+/);
+    await dialog.waitFor({ state: 'detached' });
+    await page.getByRole('region', { name: 'Output' }).getByText('{"customer":"no 17"}').waitFor();
+
+    await page.keyboard.press('Control+K');
+    await page.getByRole('dialog').getByRole('combobox').waitFor();
+    await page.keyboard.type('Submit a run');
+    await page.getByRole('option', { name: 'Submit a run', selected: true }).waitFor();
+    await page.keyboard.press('Enter');
+    await write('task:\n  http:\n    url: http://localhost\n');
+    await dialog.getByText('As a command').click();
+    await dialog.getByText('The program punctual has no command for this.').waitFor();
+  });
+});
+
 test('a calendar is created, edited and deleted', async () => {
   const rules = async () => {
     const { weekly, exclude } = await api('GET', inDefault('calendars/workdays'));

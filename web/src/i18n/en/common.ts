@@ -25,6 +25,7 @@ export const common = {
   asCommand: 'As a command',
   cli: 'Command line',
   curl: 'curl',
+  noCli: 'The program punctual has no command for this.',
   time: 'Time',
   local: 'local',
   job: 'job',

@@ -14,6 +14,7 @@ import { run } from './run';
 import { runs } from './runs';
 import { shell } from './shell';
 import { states } from './states';
+import { submit } from './submit';
 import { tokens } from './tokens';
 import { workers } from './workers';
 import { workflow } from './workflow';
@@ -29,6 +30,7 @@ export const en = {
   editor,
   event,
   runs,
+  submit,
   run,
   workflow,
   calendar,

@@ -44,6 +44,7 @@ export const runs = {
     event: 'Event',
   },
   none: 'There are no runs yet. Submit one from the command line:',
+  noneYet: 'There are no runs yet. Submit one here, or from the command line:',
   noneMatch: 'No run matches these filters.',
   cancelSelected: 'Cancel…',
   retrySelected: 'Retry…',

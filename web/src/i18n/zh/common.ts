@@ -26,6 +26,7 @@ export const common = {
   asCommand: '用命令完成',
   cli: '命令行',
   curl: 'curl',
+  noCli: '程序 punctual 没有对应的命令。',
   time: '时间',
   local: '本地',
   job: '任务',

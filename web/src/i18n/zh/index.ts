@@ -15,6 +15,7 @@ import { run } from './run';
 import { runs } from './runs';
 import { shell } from './shell';
 import { states } from './states';
+import { submit } from './submit';
 import { tokens } from './tokens';
 import { workers } from './workers';
 import { workflow } from './workflow';
@@ -30,6 +31,7 @@ export const zh = {
   editor,
   event,
   runs,
+  submit,
   run,
   workflow,
   calendar,

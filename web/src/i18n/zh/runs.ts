@@ -45,6 +45,7 @@ export const runs = {
     event: '事件',
   },
   none: '还没有任何运行。可以用命令行提交一个：',
+  noneYet: '还没有任何运行。可以在这里提交，也可以用命令行：',
   noneMatch: '没有符合筛选条件的运行。',
   cancelSelected: '取消…',
   retrySelected: '重试…',
