@@ -69,7 +69,7 @@ test('a reader starts nothing with the keys of the actions', async () => {
   await visit({ token: reader, path: screens.job }, async (page) => {
     for (const name of ['job', 'waiting run', 'failed run', 'runs', 'dead letter']) {
       await go(page, screens[name]);
-      for (const key of ['r', 'c', 'p', 'd', 'e']) await page.keyboard.press(key);
+      for (const key of ['r', 'c', 'p', 'd', 'e', 's']) await page.keyboard.press(key);
       assert.equal(await page.getByRole('dialog').count(), 0, name);
       assert.ok(!page.url().endsWith('/edit'), name);
     }

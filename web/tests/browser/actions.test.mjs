@@ -195,6 +195,37 @@ test('messages are added, looked at, deleted and flushed', async () => {
   });
 });
 
+test('a message is found by its id, delivered now, postponed, given back and acknowledged', async () => {
+  const { id } = await api('POST', inDefault('queues/crates/messages'), { body: 'late', delay: '1h' });
+  const shown = () => api('GET', inDefault(`messages/${encodeURIComponent(id)}`));
+  await visit({ path: '#/queues/crates', allowed: /404/ }, async (page) => {
+    await page.getByLabel('A message by its id').fill(id);
+    await button(page, 'Show').click();
+    const panel = page.getByRole('complementary', { name: 'Message' });
+    await panel.getByText('Delayed or taken').waitFor();
+    const act = async (name) => {
+      await panel.getByRole('button', { name, exact: true }).click();
+      await inDialog(page, name).click();
+      await page.getByRole('dialog').waitFor({ state: 'detached' });
+    };
+    await act('Deliver now');
+    await panel.getByText('Ready', { exact: true }).waitFor();
+    await act('Postpone');
+    await panel.getByText('Delayed or taken').waitFor();
+    await act('Deliver now');
+    await panel.getByText('Ready', { exact: true }).waitFor();
+    await api('POST', inDefault('queues/crates/take'), {});
+    await panel.getByRole('button', { name: 'Give back' }).click();
+    await page.getByRole('dialog').getByLabel('Delay').fill('1h');
+    await inDialog(page, 'Give back').click();
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    assert.equal((await shown()).nacks, 1);
+    await act('Acknowledge');
+    await panel.waitFor({ state: 'detached' });
+  });
+  await assert.rejects(shown, /404/);
+});
+
 test('a queue is paused in one direction and resumed', async () => {
   await api('POST', inDefault('queues/letters/messages'), { body: 'first' });
   const taken = async () => (await api('POST', inDefault('queues/letters/take'), {})).items.length;

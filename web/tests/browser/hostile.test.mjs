@@ -48,7 +48,15 @@ for (const width of [1280, 390]) {
   });
 }
 
-const DIALOGS = { job: 'Run now', run: 'Edit and retry…', queue: 'Flush…', 'dead letter': 'Replay…' };
+const DIALOGS = {
+  job: 'Run now',
+  'paused job': 'Edit the pause…',
+  'job of an event': 'Send an event',
+  run: 'Edit and retry…',
+  queue: 'Flush…',
+  message: 'Acknowledge',
+  'dead letter': 'Replay…',
+};
 
 for (const [name, button] of Object.entries(DIALOGS)) {
   test(`hostile text is shown as text in the dialog "${button}"`, async () => {

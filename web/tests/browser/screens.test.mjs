@@ -72,7 +72,7 @@ for (const [lang, theme] of [
     assert.equal(found.join('\n'), '');
   });
 
-  test(`sign-in, palette, keys and a dialog are accessible: ${lang}, ${theme}`, async () => {
+  test(`sign-in, palette, keys and dialogs are accessible: ${lang}, ${theme}`, async () => {
     const found = [];
     await visit({ lang, theme, token: null, allowed: /401/ }, async (page) => {
       await page.getByLabel(/^(Token|令牌)$/).waitFor();
@@ -80,7 +80,8 @@ for (const [lang, theme] of [
     });
     await visit({ lang, theme, path: screens.job }, async (page) => {
       await settled(page);
-      for (const key of ['Control+K', '?', 'r']) {
+      for (const key of ['Control+K', '?', 'r', 'p', 's']) {
+        if (key === 's') await go(page, screens.runs);
         await page.keyboard.press(key);
         await page.getByRole('dialog').waitFor();
         found.push(...(await violations(page)));

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { bytesOf, HEX_MAX, hexLines, summary, viewsOf } from '../../src/screens/queue/body';
+import { actBody, actCommands, actsOf } from '../../src/screens/queue/acts';
 import { KEPT, rates, shownRate, withSample, type Sample } from '../../src/screens/queues/samples';
 
 const sample = (second: number, added: number | null, taken: number | null): Sample => ({
@@ -67,4 +68,22 @@ test('a list shows the start of a body on one line', () => {
   expect(summary({ body: '  a\n b ' })).toBe('a b');
   expect(summary({ body: 'x'.repeat(500) })).toHaveLength(200);
   expect(summary({ body_base64: 'AAEC/v8=' })).toBe('00 01 02 fe ff');
+});
+
+test('a message that is ready is postponed, one that is not is delivered now', () => {
+  expect(actsOf({ state: 'queued', attempts: 0 })).toEqual(['dequeue', 'ack', 'delete']);
+  const delayed = { state: 'active', attempts: 0, next_requeue_within: '5m' } as const;
+  expect(actsOf(delayed)).toEqual(['enqueue', 'ack', 'delete']);
+  expect(actsOf({ ...delayed, attempts: 1 })).toEqual(['enqueue', 'nack', 'ack', 'delete']);
+  const once = { ...delayed, attempts: 1, next_requeue_within: null };
+  expect(actsOf(once), 'it is never put back').toEqual(['ack', 'delete']);
+});
+
+test('the command lines of a message have a command only where there is one', () => {
+  const nack = actCommands(actBody('nack', 'D-1', ' 1m '));
+  expect(nack.cli).toBe('punctual queue nack D-1 --delay 1m');
+  expect(nack.curl).toContain(`'{"action":"nack","ids":["D-1"],"delay":"1m"}'`);
+  const now = actCommands(actBody('enqueue', 'D-1', '1m'));
+  expect(now.cli).toBeNull();
+  expect(now.curl).toContain(`'{"action":"enqueue","ids":["D-1"]}'`);
 });

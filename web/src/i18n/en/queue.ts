@@ -66,9 +66,39 @@ export const queue = {
   deliveries: 'Deliveries',
   nacks: 'Refused',
   node: 'Led by node',
-  deleteMessage: 'Delete',
-  deleteTitle: 'Delete this message?',
-  deleteText: 'Nothing brings it back. If a job added it, its attempt fails.',
+  readyIn: 'Ready in',
+  acts: {
+    enqueue: {
+      action: 'Deliver now',
+      title: 'Deliver this message now?',
+      text: 'It becomes ready to be taken, even if a consumer still works on it.',
+    },
+    nack: {
+      action: 'Give back',
+      title: 'Give this message back?',
+      text: 'Its delivery counts as failed, and it is delivered again. If a job added it, its attempt fails.',
+    },
+    dequeue: {
+      action: 'Postpone',
+      title: 'Postpone this message?',
+      text: 'It is not delivered until its retry time has passed, as if a consumer had taken it.',
+    },
+    ack: {
+      action: 'Acknowledge',
+      title: 'Acknowledge this message?',
+      text: 'It counts as done and is deleted. If a job added it, its attempt succeeds.',
+    },
+    delete: {
+      action: 'Delete',
+      title: 'Delete this message?',
+      text: 'Nothing brings it back. If a job added it, its attempt fails.',
+    },
+  },
+  nackDelayHint: 'Such as 1m; empty means at once.',
+  notDone: 'The message has changed meanwhile, so nothing was done.',
+  find: 'A message by its id',
+  findHint: 'Delayed and taken messages too. The answer to adding or taking a message has its id.',
+  findAction: 'Show',
   deadLettersHint: 'Runs of jobs that deliver into a queue and used up their attempts are in',
   deadLetters: 'dead letters',
 };

@@ -66,9 +66,39 @@ export const queue = {
   deliveries: '投递次数',
   nacks: '被退回',
   node: '所属节点',
-  deleteMessage: '删除',
-  deleteTitle: '删除这条消息？',
-  deleteText: '删除后无法恢复。若消息由任务添加，对应的尝试会失败。',
+  readyIn: '距就绪',
+  acts: {
+    enqueue: {
+      action: '立即投递',
+      title: '立即投递这条消息？',
+      text: '消息会马上变为就绪，即使有消费者仍在处理它。',
+    },
+    nack: {
+      action: '退回',
+      title: '退回这条消息？',
+      text: '这次投递视为失败，消息会再次投递。若消息由任务添加，对应的尝试会失败。',
+    },
+    dequeue: {
+      action: '暂缓投递',
+      title: '暂缓投递这条消息？',
+      text: '重投间隔过后才会再投递，相当于已被消费者取走。',
+    },
+    ack: {
+      action: '确认',
+      title: '确认这条消息？',
+      text: '消息视为处理完成并被删除。若消息由任务添加，对应的尝试会成功。',
+    },
+    delete: {
+      action: '删除',
+      title: '删除这条消息？',
+      text: '删除后无法恢复。若消息由任务添加，对应的尝试会失败。',
+    },
+  },
+  nackDelayHint: '例如 1m；留空表示立即。',
+  notDone: '消息的状态已经改变，未做任何操作。',
+  find: '按编号查看消息',
+  findHint: '也包括延时和已取走的消息。添加或取走消息时会返回它的编号。',
+  findAction: '查看',
   deadLettersHint: '向队列投递的任务若用尽所有尝试，其运行会进入',
   deadLetters: '死信',
 } satisfies typeof en;
