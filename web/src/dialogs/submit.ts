@@ -33,6 +33,11 @@ export function formBody(typed: Typed): Body {
   };
 }
 
+/** A delay or a time was chosen and is typed. */
+export function isDueKnown({ when, delay, at }: Pick<Typed, 'when' | 'delay' | 'at'>): boolean {
+  return when === 'now' || (when === 'delay' ? delay.trim() : at) !== '';
+}
+
 export function submitCommands(body: Body, path: string): Lines {
   const words = submitWords(body);
   const made = commands(words ?? [], 'POST', path, body);

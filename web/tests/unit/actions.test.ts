@@ -49,6 +49,13 @@ test('the command lines of a pause have its reason and its end', () => {
   expect(jobCommands('pause', 'nightly', { reason: '-5 today' }).cli).toMatch(/ '--reason=-5 today'$/);
 });
 
+test('the command lines of a start have its due time and its key', () => {
+  const due_at = '2026-12-27T06:00:00.000Z';
+  const { cli, curl } = jobCommands('run', 'nightly', { due_at, key: 'order-17' });
+  expect(cli).toBe(`punctual job run nightly --at ${due_at} --key order-17`);
+  expect(curl).toContain(`'{"due_at":"${due_at}","key":"order-17"}'`);
+});
+
 test('a job that listens to events offers to send each of them', () => {
   const schedule = [{ event: { name: 'order-paid' } }, { event: { queue: 'orders' } }, { every: '5m' }];
   const listener = { ...job('active'), schedule } as Job;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { formBody, submitCommands, submitWords, type Typed } from '../../src/dialogs/submit';
+import { formBody, isDueKnown, submitCommands, submitWords, type Typed } from '../../src/dialogs/submit';
 
 const EMPTY: Typed = { params: '', when: 'now', delay: '', at: '', key: '', priority: '' };
 const cli = (body: Record<string, unknown>) => submitWords(body)?.join(' ') ?? null;
@@ -22,6 +22,13 @@ test('the form gives what was typed', () => {
   expect(formBody({ ...EMPTY, priority: 'high' }), 'the server says what is wrong').toEqual({
     priority: 'high',
   });
+});
+
+test('a run waits for a time that is chosen and not typed yet', () => {
+  expect(isDueKnown(EMPTY)).toBe(true);
+  for (const when of ['delay', 'at'] as const) expect(isDueKnown({ ...EMPTY, when }), when).toBe(false);
+  expect(isDueKnown({ ...EMPTY, when: 'delay', delay: '5m' })).toBe(true);
+  expect(isDueKnown({ ...EMPTY, when: 'at', at: '2027-01-15T09:00' })).toBe(true);
 });
 
 test('the command line has the task, and the program last', () => {

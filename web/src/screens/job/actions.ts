@@ -54,6 +54,8 @@ export function eventsOf(job: Pick<Job, 'schedule'>): string[] {
 export interface Start {
   params?: Record<string, unknown>;
   delay?: string;
+  due_at?: string;
+  key?: string;
 }
 
 export function jobPath(name: string, ...rest: string[]): string {
@@ -64,7 +66,7 @@ export function jobPath(name: string, ...rest: string[]): string {
 export function jobCommands(what: Ask['what'], name: string, body: Start & PauseJob = {}): Commands {
   if (what === 'delete') return commands(['job', 'delete', name], 'DELETE', jobPath(name));
   const options = Object.entries(body).flatMap(([field, value]) =>
-    option(field, typeof value === 'string' ? value : JSON.stringify(value)),
+    option(field === 'due_at' ? 'at' : field, typeof value === 'string' ? value : JSON.stringify(value)),
   );
   const sent = options.length > 0 ? body : undefined;
   return commands(['job', what, name, ...options], 'POST', jobPath(name, what), sent);
