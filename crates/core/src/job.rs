@@ -399,16 +399,17 @@ impl Job {
     }
 
     /// Whether it has schedules and none of them has another due time. An `after_finish` schedule is open while its
-    /// `end` is after the last fire.
+    /// `end` is after the last fire; a schedule without a clock, such as that of an event, is always open.
     pub fn is_finished(&self) -> bool {
         let mut schedules = self.definition.schedules.iter().filter(|one| !matches!(one.when, When::Manual));
-        let waits_for_an_end = |schedule: &Schedule| {
-            matches!(schedule.when, When::AfterFinish(_))
-                && schedule.end.is_none_or(|end| end > self.cursor.fired_through)
+        let is_open = |schedule: &Schedule| {
+            let waits_for_an_end = matches!(schedule.when, When::AfterFinish(_))
+                && schedule.end.is_none_or(|end| end > self.cursor.fired_through);
+            waits_for_an_end || schedule.topic().is_some()
         };
         self.cursor.next_due.is_none()
             && schedules.next().is_some()
-            && !self.open_schedules().any(|(_, schedule)| waits_for_an_end(schedule))
+            && !self.open_schedules().any(|(_, schedule)| is_open(schedule))
     }
 
     /// The schedules that have not used up their `max_runs`.

@@ -11,7 +11,7 @@ use crate::ids::RunId;
 use crate::job::{Definition, Job, Limit};
 use crate::name::Name;
 use crate::run::{Cause, Lack, Origin, Reason, Run, State, Status, Wait};
-use crate::schedule::When;
+use crate::schedule::{Schedule, Topic, When};
 
 /// The answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +67,7 @@ codes! {
     Limit "limit"
     NoWorkerFits "no_worker_fits"
     NoFreeSlot "no_free_slot"
-    /// It gathers events before it starts.
+    /// The run gathers events before it starts, or the job waits for an event, for the end of another job or for a message.
     Events "events"
     /// The last attempt failed, and the next one is delayed.
     Backoff "backoff"
@@ -323,18 +323,26 @@ fn idle(job: &Job, last: Last<'_>, facts: Facts) -> Why {
     }
     let code = match next {
         Some(_) => Code::Scheduled,
+        None if topics(job).next().is_some() => Code::Events,
         None if job.is_finished() => Code::Finished,
         None => Code::Manual,
     };
     Why::new(code, coming(job)).until(next)
 }
 
+/// What starts the job without a clock.
+fn topics(job: &Job) -> impl Iterator<Item = Topic> {
+    job.definition.schedules.iter().filter_map(Schedule::topic)
+}
+
 /// What the job waits for, in words.
 fn coming(job: &Job) -> String {
+    let topics: Vec<String> = topics(job).map(|topic| topic.to_string()).collect();
     let by_hand = job.definition.schedules.iter().all(|schedule| schedule.when == When::Manual);
     match job.cursor.next_due {
         Some(due) => format!("the job is due next at {due}"),
         None if by_hand => "the job has no schedule and starts only by hand".to_owned(),
+        None if !topics.is_empty() => format!("the job is started by {}", topics.join(" or ")),
         None if job.is_finished() => "the schedules of the job have no further due times".to_owned(),
         None => "the job is due next after its active run has ended".to_owned(),
     }

@@ -7,7 +7,7 @@ use super::*;
 use crate::ids::JobId;
 use crate::job::Pause;
 use crate::run::{Cause, Event, Trigger};
-use crate::schedule::Schedule;
+use crate::schedule::{After, Ends, Schedule};
 use crate::task::Task;
 
 const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
@@ -124,6 +124,10 @@ fn a_job_says_what_it_waits_for() {
     paused.pause(Pause { until: Some(at(60)), ..pause });
     check(&paused, nothing, LED, Code::Paused, "it is resumed at");
     check(&job(Vec::new()), nothing, LED, Code::Manual, "by hand");
+    let after = After { job: "load".parse().unwrap(), on: Ends::Succeeded };
+    let listening = job(vec![Schedule::new(When::After(after))]);
+    check(&listening, nothing, LED, Code::Events, "is started by job `load`");
+    assert!(!listening.is_finished());
     let later = Facts { now: at(120), is_led: false };
     check(&scheduled, nothing, later, Code::NoLeader, "no node leads");
 

@@ -106,6 +106,7 @@ export const job = {
     manual: 'It has no schedule: it starts by hand only.',
     no_leader: 'No node leads its shard right now.',
     scheduled: 'It waits for its next due time.',
+    events: 'It waits for an event, for the end of another job or for a message.',
   } as Record<string, string>,
   whyRun: 'Show the run',
   missing: 'Missing:',

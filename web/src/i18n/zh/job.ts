@@ -98,6 +98,7 @@ export const job = {
     manual: '没有调度，只能手动启动。',
     no_leader: '目前没有节点负责它的分片。',
     scheduled: '正在等待下一个应执行时间。',
+    events: '它在等待事件、其他任务结束或队列消息。',
   } as Record<string, string>,
   whyRun: '查看运行',
   missing: '缺少：',
