@@ -129,7 +129,8 @@ fn the_steps_of_a_workflow_share_slots_as_their_job_says() {
         rig.succeed(at_work);
     }
     let assigned = rig.assigned();
-    let steps: Vec<RunId> = assigned.iter().copied().filter(|run| rig.run(*run).parent() == Some(whole)).collect();
+    let steps: Vec<RunId> =
+        assigned.iter().copied().filter(|run| rig.run(*run).parent() == Some(whole)).collect();
     assert_eq!(counts(&assigned, 21, [&steps, &plain]), [10, 10]);
 }
 

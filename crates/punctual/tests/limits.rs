@@ -159,11 +159,7 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
             count(limits::MISFIRE_CATCH_UP_MAX),
             "a recorded skip",
         ),
-        (
-            "child runs of a split run, `route.shards`",
-            count(limits::CHILDREN_MAX as usize),
-            "422 `invalid`",
-        ),
+        ("child runs of a split run, `route.shards`", count(limits::CHILDREN_MAX as usize), "422 `invalid`"),
         ("workers of a broadcast", count(limits::BROADCAST_MAX as usize), "a recorded skip"),
         ("steps of a workflow, with its sub-workflows", count(limits::WORKFLOW_STEPS_MAX), "refused"),
         ("entries in `needs` and `switch` of a workflow", count(limits::WORKFLOW_EDGES_MAX), "refused"),

@@ -29,9 +29,9 @@ use children::ChildrenByWorker;
 pub use present::{Load, Present};
 use ready::ReadyQueues;
 pub(crate) use ready::{Class, ReadyRun, Wish};
-pub(crate) use turns::Share;
 pub use roster::{Heard, Roster, Silence};
 use route::{Choice, Memories};
+pub(crate) use turns::Share;
 
 /// How many runs of one queue are told at most when the reason why no worker fits them changes. Later ones are told
 /// when they reach the front: a reason on a million runs would not be read.
@@ -397,7 +397,8 @@ mod tests {
 
     fn ready_run(run: i64, kind: Kind) -> ReadyRun {
         let class = Class { kind, function: None, selector: None, pin: None };
-        let (since, share) = (Timestamp::from_millis(run), Share { namespace: Namespace::default(), key: None });
+        let (since, share) =
+            (Timestamp::from_millis(run), Share { namespace: Namespace::default(), key: None });
         ReadyRun { run: RunId(run), priority: 5, since, share, weight: 1, class, wish: None }
     }
 

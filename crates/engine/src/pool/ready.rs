@@ -292,7 +292,10 @@ impl ReadyQueues {
     /// The next run, of a queue that `may` accepts.
     pub(super) fn first(&self, mut may: impl FnMut(&Class) -> bool) -> Option<Next> {
         self.turns.iter().find_map(|(level, turns)| {
-            let waiting = self.queues.iter().filter(|(_, queue)| queue.lack.is_none() && queue.runs.contains_key(level));
+            let waiting = self
+                .queues
+                .iter()
+                .filter(|(_, queue)| queue.lack.is_none() && queue.runs.contains_key(level));
             let mut waiting: Vec<(&Class, &ReadyQueue)> = waiting.collect();
             let mut was_asked = false;
             for share in turns.in_order() {
@@ -344,8 +347,7 @@ impl ReadyQueues {
         for run in runs {
             let Some(wish) = self.wishes.get(&run).cloned() else { continue };
             let Some(place) = wish.place.clone() else { continue };
-            let stands =
-                |class: &&Class| self.queues.get(*class).is_some_and(|queue| queue.contains(&place));
+            let stands = |class: &&Class| self.queues.get(*class).is_some_and(|queue| queue.contains(&place));
             let Some(old) = classes.iter().filter(|class| class.pin == wish.pin).find(stands) else {
                 continue;
             };

@@ -130,7 +130,9 @@ impl Shares {
         // Before this, runs become ready; after it, the large key has fewer waiting.
         let window = runs.iter().skip(self.count / 10).take(self.count);
         let is_large = |run: &&Arc<Run>| match &run.origin {
-            Origin::AdHoc(definition) => definition.share.as_ref().is_some_and(|share| share.key == KEYS[0].0),
+            Origin::AdHoc(definition) => {
+                definition.share.as_ref().is_some_and(|share| share.key == KEYS[0].0)
+            }
             Origin::Job { .. } => false,
         };
         let large = window.filter(is_large).count();

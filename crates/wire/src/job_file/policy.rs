@@ -212,9 +212,9 @@ pub struct Share {
 
 impl Share {
     pub(super) fn into_core(self) -> Result<rule::Share, Error> {
-        let key = self
-            .key
-            .ok_or_else(|| Error::invalid("share.key", "is missing; write the key that the runs share slots by"))?;
+        let key = self.key.ok_or_else(|| {
+            Error::invalid("share.key", "is missing; write the key that the runs share slots by")
+        })?;
         Ok(rule::Share { key, weight: self.weight.unwrap_or(1) })
     }
 

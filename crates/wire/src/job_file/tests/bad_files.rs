@@ -271,8 +271,14 @@ const FIELDS: &[(&str, &[&str])] = &[
     ("keep", &["keep: { runs: 0 }", "keep: forever"]),
     ("keep.days", &["keep: { days: -1 }"]),
     ("share", &["share: crawl", "share: 70", "share: [crawl]"]),
-    ("share.key", &["share: {}", "share: { weight: 70 }", "share: { key: '' }", "share: { key: '{{ nobody }}' }"]),
-    ("share.weight", &["share: { key: a, weight: 0 }", "share: { key: a, weight: -1 }", "share: { key: a, weight: 1001 }"]),
+    (
+        "share.key",
+        &["share: {}", "share: { weight: 70 }", "share: { key: '' }", "share: { key: '{{ nobody }}' }"],
+    ),
+    (
+        "share.weight",
+        &["share: { key: a, weight: 0 }", "share: { key: a, weight: -1 }", "share: { key: a, weight: 1001 }"],
+    ),
     ("dead_letter", &["dead_letter: maybe", "dead_letter: on"]),
     (
         "pause_after",
