@@ -116,7 +116,7 @@ pub(crate) struct LiveRun {
     pub(crate) reused: Vec<Arc<StepRecord>>,
     /// Its key for each limit of its job.
     pub(crate) limit_keys: Box<[Arc<str>]>,
-    /// Its share key, set when it becomes ready. `None` means that it has none.
+    /// Its share key, set when it becomes ready. `None` means no key.
     pub(crate) share_key: Option<Arc<str>>,
 }
 

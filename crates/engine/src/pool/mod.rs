@@ -4,6 +4,7 @@
 //! the next run and its worker; the shard of that run makes the assignment.
 
 mod approvals;
+mod class;
 mod ready;
 mod held;
 mod present;
@@ -26,9 +27,10 @@ use rustc_hash::FxHashMap;
 
 use approvals::Approvals;
 use children::ChildrenByWorker;
+pub(crate) use class::Class;
 pub use present::{Load, Present};
 use ready::ReadyQueues;
-pub(crate) use ready::{Class, ReadyRun, Wish};
+pub(crate) use ready::{ReadyRun, Wish};
 pub use roster::{Heard, Roster, Silence};
 use route::{Choice, Memories};
 pub(crate) use turns::Share;

@@ -22,9 +22,9 @@ use punctual_core::time::Elapsed;
 use punctual_core::worker::Announcement;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::class::Class;
 use super::held::{Held, HeldAttempts};
 use super::present::{Load, Present};
-use super::ready::Class;
 use super::route;
 
 /// How long a lost worker is remembered, and how many are.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use punctual_core::ids::{RunId, Token, WorkerId};
 
 use super::Roster;
+use crate::pool::class::Class;
 use crate::pool::present::Present;
-use crate::pool::ready::Class;
 
 impl Roster {
     /// The name of a worker that may take runs of a class, or why it may not.
