@@ -132,12 +132,36 @@ fn shapes(sizes: &Sizes, gate: &Path, load: &str) -> [Shape; 7] {
     jobs.extend([("top".to_owned(), step(none, noop)), ("gate".to_owned(), step(top, gate))]);
     [
         Shape { name: "diamond", workflow: diamond, end: "succeeded", runs: 4, last: 1 },
-        Shape { name: "chain", workflow: json!({ "steps": chain }), end: "succeeded", runs: sizes.chain, last: 1 },
-        Shape { name: "fan", workflow: json!({ "steps": fan }), end: "succeeded", runs: sizes.fan + 2, last: 2 },
+        Shape {
+            name: "chain",
+            workflow: json!({ "steps": chain }),
+            end: "succeeded",
+            runs: sizes.chain,
+            last: 1,
+        },
+        Shape {
+            name: "fan",
+            workflow: json!({ "steps": fan }),
+            end: "succeeded",
+            runs: sizes.fan + 2,
+            last: 2,
+        },
         Shape { name: "map", workflow: map, end: "succeeded", runs: sizes.map + 3, last: 2 },
-        Shape { name: "nested", workflow: nested["workflow"].clone(), end: "succeeded", runs: 3 * LEVELS, last: 1 },
+        Shape {
+            name: "nested",
+            workflow: nested["workflow"].clone(),
+            end: "succeeded",
+            runs: 3 * LEVELS,
+            last: 1,
+        },
         Shape { name: "failing", workflow: failing, end: "failed", runs: 4, last: 1 },
-        Shape { name: JOB_STEPS, workflow: json!({ "steps": jobs }), end: "succeeded", runs: sizes.jobs + 2, last: 1 },
+        Shape {
+            name: JOB_STEPS,
+            workflow: json!({ "steps": jobs }),
+            end: "succeeded",
+            runs: sizes.jobs + 2,
+            last: 1,
+        },
     ]
 }
 
@@ -288,7 +312,8 @@ impl Stage {
         self.cluster.nodes[victim].kill();
         // What the victim led stands still until another node takes over, so the store tells how far it had come.
         let other = self.cluster.api((victim + 1) % NODES);
-        let is_hit = |shape: &Shape, run: &str| look(other, run).is_some_and(|run| shape.is_in_the_middle(&run));
+        let is_hit =
+            |shape: &Shape, run: &str| look(other, run).is_some_and(|run| shape.is_in_the_middle(&run));
         let names = shapes.iter().zip(runs).filter(|(shape, run)| is_hit(shape, run)).map(|(it, _)| it.name);
         let names = names.flat_map(|name| [Some(name), (name == JOB_STEPS).then_some(UPSTREAM)]);
         let is_led = |name: &&str| pair.jobs_of(name).iter().any(|job| leader(job) == Some(victim));
@@ -303,7 +328,8 @@ impl Stage {
 
     /// Waits some time, or until some part of the middle of a shape is over: a wide shape may need less than that time.
     fn wait_for_the_moment(&mut self, shape: &Shape, run: &str) {
-        let (later, part) = (self.throws.span_below(self.sizes.later), self.throws.below(shape.middle_ends()));
+        let (later, part) =
+            (self.throws.span_below(self.sizes.later), self.throws.below(shape.middle_ends()));
         let is_so_far = |run: Value| {
             has_ended(&run) || run["progress"].as_u64().is_some_and(|percent| percent >= part as u64)
         };

@@ -13,8 +13,8 @@ use punctual_wire::tree::Node;
 use punctual_wire::{Text, calendar_file};
 use serde::Deserialize;
 
-use super::problem::Failed;
 use super::body::FileBody;
+use super::problem::Failed;
 use super::request::{Asked, ByName, Expected, In, Named, page_limit};
 use crate::Endpoints;
 

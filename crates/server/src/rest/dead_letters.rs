@@ -20,8 +20,8 @@ use punctual_wire::rest::{
 use serde::Deserialize;
 
 use super::ask::unexpected;
-use super::problem::Failed;
 use super::body::{self, MaybeJson};
+use super::problem::Failed;
 use super::request::{Asked, IdempotencyKey, In, RunAt, page_limit};
 use crate::Endpoints;
 

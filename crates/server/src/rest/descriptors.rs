@@ -7,8 +7,8 @@ use axum::response::{IntoResponse, Response};
 use punctual_core::command::Made;
 use punctual_wire::rest::{self, Descriptor, Page, PutDescriptor};
 
-use super::problem::Failed;
 use super::body::LongJson;
+use super::problem::Failed;
 use super::request::{Asked, ByName, Expected, In, Named, page_limit};
 use crate::Endpoints;
 

@@ -21,8 +21,8 @@ use punctual_wire::{Text, job_file};
 use serde::Deserialize;
 
 use super::ask::unexpected;
-use super::problem::Failed;
 use super::body::{FileBody, MaybeJson, PatchBody};
+use super::problem::Failed;
 use super::request::{Asked, Expected, IdempotencyKey, In, Named};
 use crate::Endpoints;
 

@@ -18,8 +18,8 @@ use punctual_wire::rest::{
 use serde::Deserialize;
 use tracing::error;
 
-use super::problem::{Failed, internal};
 use super::body::{LongJson, MaybeJson};
+use super::problem::{Failed, internal};
 use super::request::{Asked, In, QueueAt, page_limit};
 use crate::Endpoints;
 use crate::limits::{FLUSHED_AT_ONCE, FLUSHED_MAX, TAKEN_AT_ONCE, TAKEN_BYTES_MAX};

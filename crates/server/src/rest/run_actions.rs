@@ -15,8 +15,8 @@ use punctual_wire::rest::{
     self, ActOnRuns, ActedOnRuns, ChosenRuns, Code, DECIDED_MAX, Decision, Problem, RunAction, RunsMatching,
 };
 
-use super::body;
 use super::ask::unexpected;
+use super::body;
 use super::problem::Failed;
 use super::request::In;
 use super::runs::statuses;

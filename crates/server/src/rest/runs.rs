@@ -20,8 +20,8 @@ use punctual_wire::text::Several;
 use serde::Deserialize;
 
 use super::ask::unexpected;
-use super::problem::Failed;
 use super::body::MaybeJson;
+use super::problem::Failed;
 use super::request::{Asked, IdempotencyKey, In, RunAt, page_limit};
 use crate::Endpoints;
 

@@ -22,8 +22,8 @@ use punctual_wire::rest::{
 };
 use serde::Deserialize;
 
-use super::problem::Failed;
 use super::body::MaybeJson;
+use super::problem::Failed;
 use super::request::{Asked, Named, RunAt, StepAt, page_limit};
 use super::runs::changed;
 use crate::Endpoints;

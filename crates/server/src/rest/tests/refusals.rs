@@ -194,8 +194,20 @@ async fn a_refused_file_is_told_with_the_line_of_its_field() {
         (json, "{\n  \"task\": { \"shell\":\n    \"\" } }", 422, "task.shell", Some((3, 5))),
         (json, "{ \"priority\": 10, \"task\": { \"noop\": {} } }", 422, "priority", Some((1, 15))),
         // Only the node knows that the job would start itself.
-        (yaml, "task: { noop: {} }\nschedule:\n  after:\n    job: b\n", 422, "schedule.after.job", Some((4, 10))),
-        (yaml, "task: { noop: {} }\nschedule: { cron: '@daily', calendar: x }\n", 422, "schedule.calendar", Some((2, 39))),
+        (
+            yaml,
+            "task: { noop: {} }\nschedule:\n  after:\n    job: b\n",
+            422,
+            "schedule.after.job",
+            Some((4, 10)),
+        ),
+        (
+            yaml,
+            "task: { noop: {} }\nschedule: { cron: '@daily', calendar: x }\n",
+            422,
+            "schedule.calendar",
+            Some((2, 39)),
+        ),
     ];
     for (kind, file, status, field, place) in rows {
         let request = Request::put(format!("{JOBS}/b")).header("content-type", kind);
