@@ -110,7 +110,7 @@ impl Shares {
         Ok((Late::of(late), count))
     }
 
-    /// Both keys have runs waiting until one of them has none: until then, the starts should follow the weights.
+    /// While runs of both keys wait, the starts should follow the weights.
     #[expect(clippy::cast_precision_loss, reason = "a number of runs fits")]
     async fn share_error(&self) -> anyhow::Result<f64> {
         let folder = self.data.folder("weights")?;

@@ -261,7 +261,7 @@ impl Story {
         (!runs.is_empty()).then(|| runs[place.index(runs.len())])
     }
 
-    /// A run of the schedule, one that has no children.
+    /// A run of the schedule without child runs.
     fn plain_run(&self, place: Index) -> Option<usize> {
         let is_plain = |run: &Run| run.trigger == Trigger::Schedule && run.attempt > 0;
         let plain: Vec<usize> = (0..self.runs.len()).filter(|place| is_plain(&self.runs[*place])).collect();
@@ -297,7 +297,7 @@ impl Story {
         self.revisions.iter().map(|revision| &*revision.definition).chain([&*self.job.definition])
     }
 
-    /// Adds a fire that was never owed: a copy of one that was.
+    /// Adds a fire at a due time that the schedule does not have: a copy of another fire.
     fn add_fire(&mut self, due: Timestamp, revision: u32) -> Option<()> {
         let mut run =
             self.runs.iter().find(|run| run.trigger == Trigger::Schedule && run.attempt > 0)?.clone();

@@ -41,7 +41,7 @@ enum Fate {
     Succeeds,
     Fails,
     LosesItsWorkerOnce,
-    /// Nobody was there, for this and some more.
+    /// No node was up at this due time and at so many after it.
     Outage(u8),
     /// It goes on in two child runs.
     Splits,
