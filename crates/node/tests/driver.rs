@@ -9,7 +9,7 @@ use punctual_core::Timestamp;
 use punctual_core::attempt::{Order, Outcome, Report};
 use punctual_core::change::{Batch, RowKey};
 use punctual_core::command::{Command, Expect, PutJob};
-use punctual_core::ids::{ShardId, WorkerId};
+use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 use punctual_core::job::{Definition, Overlap};
 use punctual_core::name::Namespace;
 use punctual_core::progress::Progress;
@@ -371,6 +371,62 @@ async fn an_assignment_for_a_worker_that_left_goes_to_another() {
     rig.land_all().await;
     let Some(Order::Assign(assignment)) = rig.orders.last() else { panic!("{:?}", rig.orders) };
     assert_eq!(assignment.attempt, 2);
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+impl Rig {
+    /// The worker has been silent for almost its lease, and its shard is to be loaded again after a failed commit.
+    async fn before_a_load() -> (Rig, (RunId, Token)) {
+        let mut rig = Rig::at_work(|_| {}).await;
+        let Some(Order::Assign(given)) = rig.orders.pop() else { panic!("the worker has the attempt") };
+        while rig.now.since(given.due) + SECOND < LEASE {
+            rig.pass(SECOND);
+            rig.step(Input::Wake).await;
+        }
+        rig.pass(SECOND * 4 / 5);
+        let command = every_minute(1, rig.now + HOUR);
+        rig.step(Input::Command { ticket: Ticket(2), command }).await;
+        rig.commit = None;
+        let result = Err(Error::Unreachable("no route".to_owned()));
+        rig.step(Input::Committed { lane: 0, result }).await;
+        assert!(rig.driver.shard(ShardId(0)).is_none(), "the shard is not loaded yet");
+        (rig, (given.run, given.token))
+    }
+
+    /// Lets the pause before the load pass.
+    async fn load(&mut self) {
+        self.pass(SECOND);
+        self.step(Input::Wake).await;
+        self.land_all().await;
+        assert!(self.driver.is_ready());
+    }
+}
+
+/// Its worker was silent for a lease while the shard was not loaded, and came back before the load.
+#[tokio::test]
+async fn an_attempt_that_its_worker_names_survives_a_load() {
+    let (mut rig, attempt) = Rig::before_a_load().await;
+    rig.pass(SECOND * 3 / 10);
+    rig.step(Input::Wake).await;
+    assert_eq!(rig.orders, [Order::Resend], "the worker is silent");
+    let (announced, holding) = (Announcement::of(1), vec![attempt]);
+    rig.step(Input::Joined { worker: worker(), announced, holding }).await;
+    rig.load().await;
+    let shard = rig.driver.shard(ShardId(0)).expect("the shard is loaded");
+    assert!(shard.runs_under(attempt.0, attempt.1), "{:?}", rig.orders);
+}
+
+#[tokio::test]
+async fn a_worker_that_leaves_before_a_load_loses_its_attempts_at_once() {
+    let (mut rig, attempt) = Rig::before_a_load().await;
+    rig.step(Input::Departed { worker: worker() }).await;
+    rig.load().await;
+    let shard = rig.driver.shard(ShardId(0)).expect("the shard is loaded");
+    assert!(
+        !shard.runs_under(attempt.0, attempt.1),
+        "no other worker gets the run before the end of a lease"
+    );
 }
 
 /// Setting the wall clock neither delays a retry nor brings it forward, and the node need not wake every second for it.

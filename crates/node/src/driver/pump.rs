@@ -47,7 +47,6 @@ impl Driver {
     }
 
     fn apply_all(&mut self) {
-        self.apply_all_waiting();
         self.admit_workers();
         self.notice_silence();
         self.take_commands();
@@ -176,7 +175,7 @@ impl Driver {
                 // The leader of the shard asks the worker for it.
                 self.unheard_bytes -= size_of_report(&report);
             } else if !entry.is_leading() {
-                entry.waiting_events.push(Event::Report { worker, report });
+                entry.reports.push((worker, report));
             } else if self.lane_has_room(shard) {
                 self.unheard_bytes -= size_of_report(&report);
                 self.apply(shard, Event::Report { worker, report });
@@ -187,24 +186,17 @@ impl Driver {
         self.reports = later;
     }
 
-    /// Applies reports that arrived while a shard had no leader or the time was unknown.
-    fn apply_all_waiting(&mut self) {
-        for index in 0..self.shards.len() {
-            if self.shards[index].is_leading() && !self.shards[index].waiting_events.is_empty() {
-                self.apply_waiting(self.shards[index].id);
-            }
-        }
-    }
-
+    /// Applies reports that arrived while the shard was not loaded.
     pub(super) fn apply_waiting(&mut self, id: ShardId) {
         let Some(entry) = self.entry(id) else { return };
-        for event in std::mem::take(&mut entry.waiting_events) {
-            self.unheard_bytes -= size_of_event(&event);
-            self.apply(id, event);
+        for (worker, report) in std::mem::take(&mut entry.reports) {
+            self.unheard_bytes -= size_of_report(&report);
+            self.apply(id, Event::Report { worker, report });
         }
     }
 
-    /// Gives the attempts of workers that are shutting down to others, after their last outcomes are applied.
+    /// Gives the attempts of workers that are shutting down to others, after their last outcomes are applied. Those of a
+    /// shard that is not loaded follow when it is.
     fn give_up_departed(&mut self) {
         let departing = std::mem::take(&mut self.departing);
         for worker in departing {
@@ -215,15 +207,19 @@ impl Driver {
             for (run, token) in self.pool.roster().attempts_of(&worker) {
                 self.lose(run, token);
             }
+            if !self.is_settled() {
+                self.departing.push(worker);
+            }
         }
     }
 
+    /// Gives an attempt up, if that can be recorded now. If not, nothing is kept for later, because the worker may come back
+    /// with the attempt meanwhile: a load takes up every running attempt again, and a heartbeat that does not name the
+    /// attempt is followed by more.
     fn lose(&mut self, run: RunId, token: Token) {
-        let (event, may_apply) = (Event::Lost { run, token }, self.may_apply());
-        match self.entry(run.shard()) {
-            Some(entry) if entry.is_elsewhere() || entry.leaving.is_some() => {}
-            Some(entry) if !entry.is_leading() || !may_apply => entry.waiting_events.push(event),
-            _ => self.apply(run.shard(), event),
+        let is_leading = self.entry(run.shard()).is_some_and(|entry| entry.is_leading());
+        if is_leading && self.may_apply() {
+            self.apply(run.shard(), Event::Lost { run, token });
         }
     }
 
@@ -419,16 +415,8 @@ impl Joining {
     }
 }
 
-/// The size to subtract when an event leaves a shard's waiting events.
-pub(super) fn size_of_event(event: &Event) -> usize {
-    match event {
-        Event::Report { report, .. } => size_of_report(report),
-        _ => 0,
-    }
-}
-
 /// The size of a waiting report.
-fn size_of_report(report: &Report) -> usize {
+pub(super) fn size_of_report(report: &Report) -> usize {
     match report {
         Report::Finished { outcome, .. } => size_of::<Report>() + outcome.output.len() + outcome.error.len(),
         _ => size_of::<Report>(),

@@ -10,7 +10,7 @@ use rustc_hash::FxHashSet;
 
 use super::membership::{Lost, Membership, Move, Ours, View};
 use super::node_weight::LoadLimit;
-use super::pump::size_of_event;
+use super::pump::size_of_report;
 use super::shard_entry::{self, Leaving, ShardEntry, Standing};
 use super::{Driver, Output};
 
@@ -167,8 +167,8 @@ impl Driver {
         self.turn_away(id);
         let Some(entry) = self.entry(id) else { return };
         entry.leaving = None;
-        let unheard = std::mem::take(&mut entry.waiting_events);
-        self.unheard_bytes -= unheard.iter().map(size_of_event).sum::<usize>();
+        let unheard = std::mem::take(&mut entry.reports);
+        self.unheard_bytes -= unheard.iter().map(|(_, report)| size_of_report(report)).sum::<usize>();
     }
 
     /// Refuses the commands that wait for this shard; callers ask its new leader.

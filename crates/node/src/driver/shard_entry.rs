@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 
 use punctual_core::Timestamp;
-use punctual_core::ids::{Epoch, SessionId, ShardId};
+use punctual_core::attempt::Report;
+use punctual_core::ids::{Epoch, SessionId, ShardId, WorkerId};
 use punctual_core::queue::QueueNumber;
 use punctual_core::time::Elapsed;
-use punctual_engine::{Event, Shard};
+use punctual_engine::Shard;
 
 use super::Waiting;
 use crate::failure::Failure;
@@ -26,8 +27,8 @@ pub(super) struct ShardEntry {
     pub(super) deadline: Option<Elapsed>,
     /// Commands that wait for rows or for the shard to be loaded, in order.
     pub(super) commands: VecDeque<Waiting>,
-    /// Reports that arrived while the shard was not loaded or the time was unknown.
-    pub(super) waiting_events: Vec<Event>,
+    /// Reports that arrived while the shard was not loaded.
+    pub(super) reports: Vec<(WorkerId, Report)>,
     /// The read of a timer page in progress.
     pub(super) paging: Option<u64>,
     /// Reads of queue pages in progress: the read, the queue, and the limit.
@@ -77,7 +78,7 @@ impl ShardEntry {
             wake: None,
             deadline: None,
             commands: VecDeque::new(),
-            waiting_events: Vec::new(),
+            reports: Vec::new(),
             paging: None,
             message_reads: Vec::new(),
             page_again_at: None,
