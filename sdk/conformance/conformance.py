@@ -314,6 +314,17 @@ async def taken_over(node: Node) -> None:
         check(task.count("start") == 1, "it started again")
 
 
+@rule("several nodes: the first offer of an attempt, if it comes late, does not take it back")
+async def late_offer(node: Node) -> None:
+    async with beside(node) as (first, second, _):
+        task = node.task(4)
+        await second.assign((1, 1), task, again=True)
+        await task.begins()
+        await first.assign((1, 1), task)
+        await second.ended((1, 1))
+        check(not first.ends((1, 1)), "its outcome went to the former leader")
+
+
 async def hold(command: list[str], only: str) -> int:
     """Plays the scripts of all rules, and prints a line for each. Returns how many are broken."""
     turns = asyncio.Semaphore(AT_ONCE)

@@ -6,7 +6,6 @@
 //! overlap ──ready──▶ assign ──assignment──▶ worker
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::attempt::{Assignment, Order};
@@ -128,25 +127,17 @@ impl Shard {
         matches!(state, Some(State::Running { token: newest, .. }) if *newest == token)
     }
 
-    /// Whether a former leader of the shard gave this attempt to this worker less than `age` ago.
-    pub fn was_just_given_elsewhere(
-        &self,
-        attempt: (RunId, Token),
-        to: &WorkerId,
-        age: Duration,
-        now: Timestamp,
-    ) -> bool {
-        let (run, token) = attempt;
-        let state = self.runs.get(&run).map(|live| &live.run.state);
-        let Some(State::Running { assignee, token: newest, since, .. }) = state else { return false };
-        assignee.worker() == Some(to)
-            && *newest == token
-            && token.epoch() < self.epoch
-            && now.since(*since) < age
+    /// When a former leader of the shard gave this attempt to this worker. `None` means that it did not, or that the
+    /// attempt is over.
+    pub fn given_by_former_leader(&self, (run, token): (RunId, Token), to: &WorkerId) -> Option<Timestamp> {
+        let state = &self.runs.get(&run)?.run.state;
+        let State::Running { assignee, token: newest, since, .. } = state else { return None };
+        let is_it = assignee.worker() == Some(to) && *newest == token && token.epoch() < self.epoch;
+        is_it.then_some(*since)
     }
 
-    /// Offers a running attempt of a former leader to its worker again, which may never have received it. A worker that
-    /// gets it twice starts it once.
+    /// Offers a running attempt of a former leader to its worker again, which may never have received it, or reports to
+    /// the former leader. A worker that gets it twice starts it once.
     pub(crate) fn offer_again(&mut self, run: RunId, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get(&run) else { return };
         let State::Running { assignee, token, .. } = live.run.state.clone() else { return };

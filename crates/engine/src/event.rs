@@ -30,7 +30,7 @@ pub enum Event {
         run: RunId,
         token: Token,
     },
-    /// The worker of an attempt is connected, and may not have received the assignment.
+    /// The worker of an attempt is connected. It may not have received the assignment, or reports to a former leader.
     OfferAgain {
         run: RunId,
     },

@@ -241,6 +241,7 @@ impl Shard {
         let Some(id) = self.find_job(&start.topic.namespace, name) else {
             return Ok(Answer::NotListening);
         };
+        self.end_pause(id, cx.now);
         let Some(job) = self.jobs.get(&id).map(|live| Arc::clone(&live.job)) else {
             return Ok(Answer::NotListening);
         };

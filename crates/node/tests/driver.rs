@@ -286,7 +286,11 @@ const LEASE: Duration = Duration::from_secs(15);
 impl Rig {
     /// A node with one job that has just fired, and a worker that runs the attempt.
     async fn at_work(change: impl FnOnce(&mut Definition)) -> Rig {
-        let mut rig = Rig::ready().await;
+        Rig::ready().await.with_attempt(change).await
+    }
+
+    async fn with_attempt(mut self, change: impl FnOnce(&mut Definition)) -> Rig {
+        let rig = &mut self;
         let due = rig.now + Duration::from_secs(60);
         let Command::PutJob(mut put) = every_minute(0, due) else { unreachable!("the command puts a job") };
         let mut definition = Definition::clone(&put.definition);
@@ -298,7 +302,7 @@ impl Rig {
         rig.step(Input::Wake).await;
         rig.land_all().await;
         assert_eq!(rig.orders.len(), 1, "the worker has the attempt");
-        rig
+        self
     }
 
     async fn report(&mut self, report: Report) {
@@ -376,22 +380,35 @@ async fn an_assignment_for_a_worker_that_left_goes_to_another() {
 const SECOND: Duration = Duration::from_secs(1);
 
 impl Rig {
-    /// The worker has been silent for almost its lease, and its shard is to be loaded again after a failed commit.
-    async fn before_a_load() -> (Rig, (RunId, Token)) {
-        let mut rig = Rig::at_work(|_| {}).await;
+    /// The worker has been silent for almost its lease. After a failed commit a shard is to be loaded again: another one than
+    /// that of its attempt, if there are several.
+    async fn before_a_load(shards: u16) -> (Rig, (RunId, Token)) {
+        let mut rig = Rig::of(shards).await.with_attempt(|_| {}).await;
         let Some(Order::Assign(given)) = rig.orders.pop() else { panic!("the worker has the attempt") };
         while rig.now.since(given.due) + SECOND < LEASE {
             rig.pass(SECOND);
             rig.step(Input::Wake).await;
         }
         rig.pass(SECOND * 4 / 5);
-        let command = every_minute(1, rig.now + HOUR);
+        let own = given.run.shard();
+        let loaded = (0..shards).map(ShardId).find(|shard| *shard != own).unwrap_or(own);
+        let mut commands = (1..).map(|index| every_minute(index, rig.now + HOUR));
+        let command = commands.find(|command| command.shard(shards) == loaded).unwrap();
         rig.step(Input::Command { ticket: Ticket(2), command }).await;
         rig.commit = None;
         let result = Err(Error::Unreachable("no route".to_owned()));
         rig.step(Input::Committed { lane: 0, result }).await;
-        assert!(rig.driver.shard(ShardId(0)).is_none(), "the shard is not loaded yet");
+        assert!(rig.driver.shard(loaded).is_none(), "the shard is not loaded yet");
         (rig, (given.run, given.token))
+    }
+
+    async fn join_with(&mut self, attempt: (RunId, Token)) {
+        let (announced, holding) = (Announcement::of(1), vec![attempt]);
+        self.step(Input::Joined { worker: worker(), announced, holding }).await;
+    }
+
+    fn has(&self, (run, token): (RunId, Token)) -> bool {
+        self.driver.shard(run.shard()).expect("the shard is loaded").runs_under(run, token)
     }
 
     /// Lets the pause before the load pass.
@@ -406,27 +423,33 @@ impl Rig {
 /// Its worker was silent for a lease while the shard was not loaded, and came back before the load.
 #[tokio::test]
 async fn an_attempt_that_its_worker_names_survives_a_load() {
-    let (mut rig, attempt) = Rig::before_a_load().await;
+    let (mut rig, attempt) = Rig::before_a_load(1).await;
     rig.pass(SECOND * 3 / 10);
     rig.step(Input::Wake).await;
     assert_eq!(rig.orders, [Order::Resend], "the worker is silent");
-    let (announced, holding) = (Announcement::of(1), vec![attempt]);
-    rig.step(Input::Joined { worker: worker(), announced, holding }).await;
+    rig.join_with(attempt).await;
     rig.load().await;
-    let shard = rig.driver.shard(ShardId(0)).expect("the shard is loaded");
-    assert!(shard.runs_under(attempt.0, attempt.1), "{:?}", rig.orders);
+    assert!(rig.has(attempt), "{:?}", rig.orders);
+}
+
+/// The worker is admitted when every shard is loaded.
+#[tokio::test]
+async fn a_worker_that_waits_to_be_admitted_loses_no_attempt() {
+    let (mut rig, attempt) = Rig::before_a_load(2).await;
+    assert!(rig.has(attempt), "its shard is not the one that is loaded");
+    rig.join_with(attempt).await;
+    rig.pass(SECOND * 3 / 10);
+    rig.step(Input::Wake).await;
+    rig.load().await;
+    assert!(rig.has(attempt), "it was heard when it joined: {:?}", rig.orders);
 }
 
 #[tokio::test]
 async fn a_worker_that_leaves_before_a_load_loses_its_attempts_at_once() {
-    let (mut rig, attempt) = Rig::before_a_load().await;
+    let (mut rig, attempt) = Rig::before_a_load(1).await;
     rig.step(Input::Departed { worker: worker() }).await;
     rig.load().await;
-    let shard = rig.driver.shard(ShardId(0)).expect("the shard is loaded");
-    assert!(
-        !shard.runs_under(attempt.0, attempt.1),
-        "no other worker gets the run before the end of a lease"
-    );
+    assert!(!rig.has(attempt), "no other worker gets the run before the end of a lease");
 }
 
 /// Setting the wall clock neither delays a retry nor brings it forward, and the node need not wake every second for it.

@@ -125,6 +125,11 @@ impl Pool {
         self.roster.leave(worker);
     }
 
+    /// A worker that waits to be admitted is alive: its attempts are not lost meanwhile.
+    pub fn is_joining(&mut self, worker: &WorkerId, elapsed: Elapsed) {
+        self.roster.is_joining(worker, elapsed);
+    }
+
     /// The connection of a worker broke. It is listed as lost until a worker of its name joins, for an hour at most.
     pub fn lose(&mut self, worker: &WorkerId, elapsed: Elapsed) {
         self.roster.lose(worker, elapsed);

@@ -79,8 +79,11 @@ pub enum Heard {
     Nothing,
     /// The answer to the worker.
     Order(Order),
-    /// The worker does not have these attempts, although they were sent to it a lease ago.
-    Lost(Vec<(RunId, Token)>),
+    /// A heartbeat. The worker does not have the `lost` attempts, although they were sent to it a lease ago.
+    Alive {
+        lost: Vec<(RunId, Token)>,
+        was_silent: bool,
+    },
     /// The report cannot be true, for this reason.
     Impossible(String),
 }
@@ -169,6 +172,12 @@ impl Roster {
             && self.workers.iter().any(|(id, known)| known.is_present() && id.name() == worker.name())
     }
 
+    pub(super) fn is_joining(&mut self, worker: &WorkerId, now: Elapsed) {
+        if let Some(known) = self.workers.get_mut(worker) {
+            known.heard = known.heard.max(now);
+        }
+    }
+
     pub(super) fn leave(&mut self, worker: &WorkerId) {
         if let Some(known) = self.workers.get_mut(worker) {
             self.changes += 1;
@@ -229,7 +238,10 @@ impl Roster {
             Report::Alive { attempts } if attempts.len() > HOLDING_MAX => {
                 Heard::Impossible(format!("alive.attempts: at most {HOLDING_MAX}"))
             }
-            Report::Alive { attempts } => Heard::Lost(self.heard(worker, attempts, lease, now)),
+            Report::Alive { attempts } => {
+                let was_silent = self.workers.get(worker).is_some_and(|known| known.silent);
+                Heard::Alive { lost: self.heard(worker, attempts, lease, now), was_silent }
+            }
             _ => Heard::Nothing,
         }
     }
@@ -396,7 +408,8 @@ impl Roster {
 
     pub(super) fn adopt(&mut self, worker: &WorkerId, run: RunId, token: Token, now: Elapsed) {
         let known = self.workers.entry(worker.clone()).or_insert_with(|| Worker::unknown(now));
-        known.owes_a_sign(now);
+        // It has a lease to name the attempt to this node, although it may have been silent towards it.
+        known.heard = known.heard.max(now);
         known.held.put(run, Held { token, given: Some(now), credit: false });
     }
 

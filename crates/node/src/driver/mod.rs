@@ -104,6 +104,9 @@ pub struct Driver {
     /// Total size of the waiting reports, including those for shards that are not loaded.
     unheard_bytes: usize,
     joining: VecDeque<Joining>,
+    /// Workers that have joined, or that were silent and are heard again: what former leaders gave them is offered to
+    /// them again.
+    returned: Vec<WorkerId>,
     /// Workers that are shutting down, until their last reports are applied.
     departing: Vec<WorkerId>,
     /// Engine time: it never goes backwards.
@@ -211,6 +214,7 @@ impl Driver {
             reports: VecDeque::new(),
             unheard_bytes: 0,
             joining: VecDeque::new(),
+            returned: Vec::new(),
             departing: Vec::new(),
             now,
             elapsed: Elapsed::default(),
@@ -241,6 +245,7 @@ impl Driver {
                 self.departing.retain(|departing| *departing != worker);
                 // Credits of the worker's earlier connection are void.
                 self.pool.leave(&worker);
+                self.pool.is_joining(&worker, self.elapsed);
                 let (since, said) = (self.lived(), Vec::new());
                 self.joining.push_back(Joining { worker, announced, holding, since, said });
             }

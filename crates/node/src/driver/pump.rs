@@ -6,12 +6,13 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use punctual_core::Timestamp;
 use punctual_core::attempt::{Assignment, Order, Report};
 use punctual_core::command::{ActOnSteps, Answer, Command, Refusal, RetryRun};
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 use punctual_core::queue::{Acted, Ask, QueueRefusal, Said};
 use punctual_engine::pool::{Heard, Match};
-use punctual_engine::{Context, Effect, Event, Shard, Silence, Ticket};
+use punctual_engine::{Context, Effect, Event, Silence, Ticket};
 
 use super::shard_entry::{self, ShardEntry, Standing};
 use super::{Driver, Joining, Output, UNHEARD_BYTES_MAX, Waiting};
@@ -48,6 +49,7 @@ impl Driver {
 
     fn apply_all(&mut self) {
         self.admit_workers();
+        self.offer_to_returned();
         self.notice_silence();
         self.take_commands();
         self.take_timers();
@@ -119,19 +121,33 @@ impl Driver {
                 tracing::warn!(%worker, attempts, "a worker joins without attempts that it was given: they are lost");
             }
             for (run, token) in lost {
-                let is_recent =
-                    |shard: &Shard| shard.was_just_given_elsewhere((run, token), &worker, age, self.now);
-                // The former leader may have assigned it after the worker joined. A repeated offer is started only
-                // once.
-                let event = if self.shard(run.shard()).is_some_and(is_recent) {
-                    Event::OfferAgain { run }
-                } else {
-                    Event::Lost { run, token }
-                };
-                self.apply(run.shard(), event);
+                // The former leader may have assigned it after the worker joined.
+                let since = self.given_by_former_leader((run, token), &worker);
+                if since.is_none_or(|since| self.now.since(since) >= age) {
+                    self.apply(run.shard(), Event::Lost { run, token });
+                }
             }
+            self.returned.push(worker.clone());
             self.hear(&worker, said);
         }
+    }
+
+    /// Offers to workers again what former leaders gave them: a worker reports on an attempt to the node that offered
+    /// it last. What was loaded while the worker was present was offered then; an attempt that is offered twice starts
+    /// once.
+    fn offer_to_returned(&mut self) {
+        for worker in std::mem::take(&mut self.returned) {
+            for (run, token) in self.pool.roster().attempts_of(&worker) {
+                let is_leading = self.entry(run.shard()).is_some_and(|entry| entry.is_leading());
+                if is_leading && self.given_by_former_leader((run, token), &worker).is_some() {
+                    self.apply(run.shard(), Event::OfferAgain { run });
+                }
+            }
+        }
+    }
+
+    fn given_by_former_leader(&self, attempt: (RunId, Token), to: &WorkerId) -> Option<Timestamp> {
+        self.shard(attempt.0.shard())?.given_by_former_leader(attempt, to)
     }
 
     /// A worker's reports about itself take effect at once; its reports about attempts wait to be applied.
@@ -142,6 +158,7 @@ impl Driver {
                 && let Some(joining) = self.joining.iter_mut().find(|joining| joining.worker == *worker)
             {
                 joining.hear(report);
+                self.pool.is_joining(worker, self.elapsed);
                 continue;
             }
             if report.run().is_some() {
@@ -156,7 +173,10 @@ impl Driver {
             match self.pool.hear(&worker, &report, lease, self.elapsed) {
                 Heard::Nothing => {}
                 Heard::Order(order) => self.outputs.push(Output::Order { worker, order }),
-                Heard::Lost(attempts) => attempts.into_iter().for_each(|(run, token)| self.lose(run, token)),
+                Heard::Alive { lost, was_silent } => {
+                    lost.into_iter().for_each(|(run, token)| self.lose(run, token));
+                    self.returned.extend(was_silent.then_some(worker));
+                }
                 Heard::Impossible(why) => self.outputs.push(Output::Refuse { worker, why }),
             }
         }
@@ -214,8 +234,8 @@ impl Driver {
     }
 
     /// Gives an attempt up, if that can be recorded now. If not, nothing is kept for later, because the worker may come back
-    /// with the attempt meanwhile: a load takes up every running attempt again, and a heartbeat that does not name the
-    /// attempt is followed by more.
+    /// with the attempt meanwhile. The loss is noticed again: a load takes up every running attempt, and each heartbeat
+    /// names the attempts that the worker has.
     fn lose(&mut self, run: RunId, token: Token) {
         let is_leading = self.entry(run.shard()).is_some_and(|entry| entry.is_leading());
         if is_leading && self.may_apply() {

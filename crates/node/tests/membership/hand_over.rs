@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use punctual_core::attempt::{Order, Outcome, Report};
 use punctual_core::command::{Answer, Command, Submit};
-use punctual_core::ids::{SessionId, ShardId, WorkerId};
+use punctual_core::ids::{RunId, SessionId, ShardId, Token, WorkerId};
 use punctual_core::job::Definition;
 use punctual_core::name::Namespace;
 use punctual_core::queue::{Add, Ask, Body, NewMessage, QueueKey, Said, Take};
@@ -89,9 +89,8 @@ async fn an_attempt_given_just_before_a_hand_over_is_not_given_twice() {
     world.pass(Duration::from_secs(3)).await;
     assert_eq!(world.led(0).len(), usize::from(SHARDS));
     let (run, token) = (assignment.run, assignment.token);
-    let is_offered = |order: &Order| matches!(order, Order::Assign(again) if again.run == run && again.token == token && again.again);
     assert!(
-        world.nodes[0].orders.iter().any(is_offered),
+        is_offered(&world, (run, token)),
         "the attempt may not have reached its worker, so it is offered again"
     );
     let outcome = Outcome::succeeded(world.clock.now());
@@ -99,6 +98,68 @@ async fn an_attempt_given_just_before_a_hand_over_is_not_given_twice() {
     let ended = world.store.runs(&RunFilter::default(), None, 10).await.unwrap();
     let ended: Vec<_> = ended.iter().map(|run| (run.status(), run.attempt, run.losses)).collect();
     assert_eq!(ended, [(Status::Succeeded, 1, 0)]);
+}
+
+/// An attempt that node 1 has given to a worker, in a shard that node 0 leads since.
+async fn handed_over(world: &mut World, worker: &WorkerId) -> (RunId, Token) {
+    let left = ShardId(world.led(1).into_iter().next().expect("it leads some"));
+    world.employ(1, worker).await;
+    world.give(1, Input::Command { ticket: Ticket(1), command: submit_to(|shard| shard == left) }).await;
+    let Some(Order::Assign(assignment)) = world.nodes[1].orders.last().cloned() else {
+        panic!("{:?}", world.nodes[1].orders)
+    };
+    let lease = world.store.leases().await.unwrap().shards[usize::from(left.0)];
+    world.store.release(&[(left, lease.epoch)], Some(world.nodes[0].session.id)).await.unwrap();
+    world.give(0, Input::ClusterChanged).await;
+    assert!(world.led(0).contains(&left.0));
+    (assignment.run, assignment.token)
+}
+
+/// Whether node 0 has offered this attempt to its worker again.
+fn is_offered(world: &World, (run, token): (RunId, Token)) -> bool {
+    let is_it = |order: &Order| matches!(order, Order::Assign(again) if again.run == run && again.token == token && again.again);
+    world.nodes[0].orders.iter().any(is_it)
+}
+
+#[tokio::test]
+async fn a_worker_that_joins_after_a_hand_over_is_offered_its_attempts() {
+    let mut world = World::of(2).await;
+    let worker = WorkerId::new("w", 1);
+    let attempt = handed_over(&mut world, &worker).await;
+    assert!(!is_offered(&world, attempt));
+    world.join_with(0, &worker, vec![attempt]).await;
+    assert!(is_offered(&world, attempt), "its progress would go to the former leader for ever");
+}
+
+#[tokio::test]
+async fn a_worker_that_was_silent_during_a_hand_over_is_offered_its_attempts() {
+    let mut world = World::of(2).await;
+    let worker = WorkerId::new("w", 1);
+    world.employ(0, &worker).await;
+    let led = world.led(0);
+    let command = submit_to(|shard| led.contains(&shard.0));
+    world.give(0, Input::Command { ticket: Ticket(1), command }).await;
+    world.pass(Duration::from_secs(16)).await;
+    assert!(!world.nodes[0].driver.pool().roster().is_present(&worker), "it has missed its lease");
+    let attempt = handed_over(&mut world, &worker).await;
+    assert!(!is_offered(&world, attempt));
+    let alive = Report::Alive { attempts: vec![attempt] };
+    world.give(0, Input::Reports { worker, reports: vec![alive] }).await;
+    assert!(is_offered(&world, attempt));
+}
+
+#[tokio::test]
+async fn a_worker_that_joins_its_leader_again_is_offered_nothing() {
+    let mut world = World::of(1).await;
+    let worker = WorkerId::new("w", 1);
+    world.employ(0, &worker).await;
+    world.give(0, Input::Command { ticket: Ticket(1), command: submit_to(|_| true) }).await;
+    let Some(Order::Assign(assignment)) = world.nodes[0].orders.last().cloned() else {
+        panic!("{:?}", world.nodes[0].orders)
+    };
+    let attempt = (assignment.run, assignment.token);
+    world.join_with(0, &worker, vec![attempt]).await;
+    assert!(!is_offered(&world, attempt), "only this leader can have given it the attempt");
 }
 
 #[tokio::test]

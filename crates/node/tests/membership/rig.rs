@@ -7,7 +7,7 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_core::attempt::{Order, Report};
 use punctual_core::command::{Answer, Command, Expect, PutJob, Submit};
-use punctual_core::ids::{SessionId, ShardId, WorkerId};
+use punctual_core::ids::{RunId, SessionId, ShardId, Token, WorkerId};
 use punctual_core::job::{Definition, Overlap};
 use punctual_core::name::Namespace;
 use punctual_core::queue::{Add, Ask, Body, NewMessage, QueueKey};
@@ -223,9 +223,15 @@ impl World {
 
     /// A worker without attempts joins and lends its slots.
     pub(crate) async fn employ(&mut self, index: usize, worker: &WorkerId) {
-        let (worker, announced, holding) = (worker.clone(), Announcement::of(100), Vec::new());
-        self.give(index, Input::Joined { worker: worker.clone(), announced, holding }).await;
-        self.give(index, Input::Reports { worker, reports: vec![Report::Lent { total: 100 }] }).await;
+        self.join_with(index, worker, Vec::new()).await;
+        let reports = vec![Report::Lent { total: 100 }];
+        self.give(index, Input::Reports { worker: worker.clone(), reports }).await;
+    }
+
+    /// A worker joins and names the attempts that it has.
+    pub(crate) async fn join_with(&mut self, index: usize, worker: &WorkerId, holding: Vec<(RunId, Token)>) {
+        let (worker, announced) = (worker.clone(), Announcement::of(100));
+        self.give(index, Input::Joined { worker, announced, holding }).await;
     }
 
     /// Gives a node the results that were held back.

@@ -140,13 +140,20 @@ impl Attempts {
         !self.settled.covers(run, token) && self.newest.get(&run).is_none_or(|known| known.token < token)
     }
 
+    /// Notes that another leader of the shard offers an attempt again, which this worker may have.
+    pub(super) fn offered_again(&mut self, offer: &Assignment, owner: LinkId, now: Duration) {
+        let known = self.newest.get_mut(&offer.run).filter(|known| known.token == offer.token);
+        if let Some(known) = known {
+            (known.owner, known.since, known.lease) = (owner, now, offer.lease);
+        }
+    }
+
     /// Notes who assigned an attempt. An attempt that may start at once is returned, and is still to be [started](Self::start).
     pub(super) fn assign(&mut self, assignment: Assignment, owner: LinkId, now: Duration) -> Assigned {
         let (run, token, lease) = (assignment.run, assignment.token, assignment.lease);
         let count = self.newest.len();
         match self.newest.get_mut(&run) {
             Some(known) if known.token == token => {
-                (known.owner, known.since, known.lease) = (owner, now, lease);
                 let is_held = matches!(known.stage, Stage::Ended { sent: Sent::Held(_), .. });
                 let ended = known.outcome(run).filter(|_| !is_held);
                 return ended.map_or(Assigned::Nothing, Assigned::Ended);

@@ -171,7 +171,7 @@ pub enum Output {
     Unwanted {
         link: LinkId,
     },
-    /// This node does not answer: close the connection.
+    /// This node has not heard the worker for a lease: close the connection and dial again.
     HangUp {
         link: LinkId,
     },

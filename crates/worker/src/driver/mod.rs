@@ -218,8 +218,12 @@ impl Driver {
         self.nodes.down(link);
     }
 
+    fn hang_up(&mut self, link: LinkId) {
+        self.outputs.push(Output::HangUp { link });
+        self.gone(link);
+    }
+
     fn ordered(&mut self, link: LinkId, orders: Vec<Order>, now: Now) {
-        // What arrives after the end of a connection is too late: it may run elsewhere.
         if !self.nodes.is_admitted(link) {
             return;
         }
@@ -227,7 +231,10 @@ impl Driver {
             self.next_beat = now.elapsed + self.heartbeat;
         }
         for order in orders {
-            self.obey(link, order, now);
+            // What arrives after the end of a connection is too late: it may run elsewhere.
+            if self.nodes.is_admitted(link) {
+                self.obey(link, order, now);
+            }
         }
         self.start_ready(now);
         self.watch(now.elapsed);
@@ -285,11 +292,16 @@ impl Driver {
         if takes_no_more && self.attempts.is_new(run, token) {
             return self.outputs.push(Output::Say { to: link, report: Report::Declined { run, token } });
         }
-        if self.is_stopping {
-            return;
-        }
         if !self.nodes.heard_within(link, lease, now.elapsed) {
             warn!(%run, %token, "an assignment came after its lease: it is not started");
+            // The node offers its attempts again when the worker joins.
+            return self.hang_up(link);
+        }
+        // The first offer may come late, after another leader has made its own: then it changes nothing.
+        if again {
+            self.attempts.offered_again(&assignment, link, now.elapsed);
+        }
+        if self.is_stopping {
             return;
         }
         match self.attempts.assign(assignment, link, now.elapsed) {
@@ -407,8 +419,7 @@ impl Driver {
             warn!(%run, %token, "no node has heard this worker for a lease: the attempt is stopped");
         }
         for link in self.nodes.mute(now) {
-            self.outputs.push(Output::HangUp { link });
-            self.gone(link);
+            self.hang_up(link);
         }
         self.watch(now);
     }

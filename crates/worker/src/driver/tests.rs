@@ -319,13 +319,23 @@ fn the_node_that_re_offers_an_attempt_gets_its_reports() {
 }
 
 #[test]
+fn a_first_offer_that_comes_late_takes_no_attempt_back() {
+    let mut rig = Rig::new(2);
+    rig.assign(B, again(1, 1));
+    rig.assign(A, assignment(1, 1));
+    assert_eq!(outcomes(&rig.end(1)), [(B, finished(1, 1))], "A does not lead its shard any more");
+}
+
+#[test]
 fn an_assignment_read_after_its_lease_is_not_started() {
     let mut rig = Rig::new(2);
     let unused = rig.driver.lender.unused();
     rig.now += LEASE - Duration::from_millis(1);
     assert_eq!(executed(&rig.assign(A, assignment(1, 1))), [key(1, 1)]);
     rig.now += Duration::from_millis(1);
-    assert!(executed(&rig.assign(A, assignment(2, 1))).is_empty(), "it may run elsewhere");
+    let outputs = rig.assign(A, assignment(2, 1));
+    assert!(executed(&outputs).is_empty(), "it may run elsewhere");
+    assert!(outputs.contains(&Output::HangUp { link: A }), "{outputs:?}");
     assert!(rig.driver.lender.unused() <= unused, "{unused}");
 }
 

@@ -90,16 +90,21 @@ class Attempts:
         known = self._newest.get(run)
         return not self._is_settled(run, token) and (known is None or known.token < token)
 
+    def offered_again(self, given: pb.Assignment, owner: LinkId, now: float) -> None:
+        """Notes that another leader of the shard offers an attempt again, which this worker may have."""
+        known = self._newest.get(given.attempt.run)
+        if known is not None and known.token == given.attempt.token:
+            known.owner, known.since, known.lease = owner, now, given.lease_ms / 1000
+
     def assign(self, given: pb.Assignment, owner: LinkId, now: float) -> pb.Assignment | pb.Report | None:
         """Notes who assigned an attempt.
 
         Returns the assignment if it may start at once, or the outcome if it has ended already and its node does not
         know that.
         """
-        run, token, lease = given.attempt.run, given.attempt.token, given.lease_ms / 1000
+        run, token = given.attempt.run, given.attempt.token
         known = self._newest.get(run)
         if known is not None and known.token == token:
-            known.owner, known.since, known.lease = owner, now, lease
             is_sent = isinstance(known.stage, Ended) and known.stage.held_since is None
             return known.stage.outcome if isinstance(known.stage, Ended) and is_sent else None
         if known is not None and known.token > token:
@@ -114,7 +119,7 @@ class Attempts:
         starts = self._has_free_slot() and not self._queue and run not in self._running
         if not starts:
             self._queue.append(run)
-        self._newest[run] = Attempt(token, owner, now, lease, 0 if starts else given)
+        self._newest[run] = Attempt(token, owner, now, given.lease_ms / 1000, 0 if starts else given)
         return given if starts else None
 
     def next_ready(self) -> pb.Assignment | None:

@@ -134,12 +134,15 @@ class Driver:
         self._lender.left(link)
         self._nodes.down(link)
 
+    def _hang_up(self, link: LinkId) -> None:
+        self._effects.hang_up(link)
+        self.gone(link)
+
     def ordered(self, link: LinkId, orders: Iterable[pb.Order], now: Now) -> None:
-        # What arrives after the end of a connection is too late: it may run elsewhere.
-        if not self._nodes.is_admitted(link):
-            return
         for order in orders:
-            self._obey(link, order, now)
+            # What arrives after the end of a connection is too late: it may run elsewhere.
+            if self._nodes.is_admitted(link):
+                self._obey(link, order, now)
         self._start_ready(now)
         self._watch(now.elapsed)
 
@@ -255,10 +258,15 @@ class Driver:
         if (self._is_stopping or self._is_drained) and self._attempts.is_new(key):
             self._effects.say(link, declined(key))
             return
-        if self._is_stopping:
-            return
         if not self._nodes.heard_within(link, given.lease_ms / 1000, now.elapsed):
             log.warning("run %s: its assignment came after its lease, and is not started", given.attempt.run)
+            # The node offers its attempts again when the worker joins.
+            self._hang_up(link)
+            return
+        # The first offer may come late, after another leader has made its own: then it changes nothing.
+        if given.again:
+            self._attempts.offered_again(given, link, now.elapsed)
+        if self._is_stopping:
             return
         follows = self._attempts.assign(given, link, now.elapsed)
         if isinstance(follows, pb.Assignment):
@@ -296,8 +304,7 @@ class Driver:
         for run, _ in self._attempts.give_up(now, self._nodes.heard):
             log.warning("run %s: no node has heard this worker for a lease: the attempt is stopped", run)
         for link in self._nodes.mute(now):
-            self._effects.hang_up(link)
-            self.gone(link)
+            self._hang_up(link)
         self._watch(now)
 
     def _watch(self, now: float) -> None:
