@@ -79,6 +79,12 @@ pub enum Fault {
     BatchForgetsEvent,
     /// An event does not end the wait of a step.
     StepIsNotWoken,
+    /// A keyed event ends the wait of a step for another key.
+    EventKeyIsIgnored,
+    /// A step that is split ends with its first part.
+    SplitStepEndsEarly,
+    /// A step starts although the switch that lists it chose another case.
+    SwitchIsIgnored,
     /// A step that has ended without its event goes on listening.
     StepGoesOnListening,
     /// A step starts although its workflow is paused.

@@ -212,7 +212,8 @@ impl Shard {
 
     fn happened(&mut self, topic: &TopicKey, happening: &Happening, cx: &Context<'_>) {
         for record in self.topics.of(topic).to_vec() {
-            if record.key.is_some() && record.key.as_ref() != happening.what.key() {
+            let is_other_key = record.key.is_some() && record.key.as_ref() != happening.what.key();
+            if is_other_key && !is_planted(Fault::EventKeyIsIgnored) {
                 continue;
             }
             let (topic, number, happening) = (topic.clone(), record.number, happening.clone());

@@ -190,7 +190,10 @@ impl Shard {
         if is_split {
             self.note_percent(key.run, cx);
         }
-        if is_last {
+        let ends_early = is_planted(Fault::SplitStepEndsEarly)
+            && is_split
+            && self.runs.get(&key.run).is_some_and(|live| live.run.step.is_some());
+        if is_last || ends_early {
             self.end_map(key, cx);
         }
     }

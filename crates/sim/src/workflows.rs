@@ -1,12 +1,16 @@
 //! Workflows of every shape, chosen at random.
+//!
+//! Split steps, keys of events and switches come from dice of their own, so that a change of them does not change which
+//! workflows there are.
 
 use std::time::Duration;
 
 use punctual_core::command::StepsAct;
+use punctual_core::job::{Route, Strategy};
 use punctual_core::name::Name;
 use punctual_core::retry::Retry;
 use punctual_core::task::Task;
-use punctual_core::workflow::{EventWait, Map, RetryFrom, Rule, Step, Wait, Work, Workflow};
+use punctual_core::workflow::{EventWait, Map, RetryFrom, Rule, Step, Switch, Wait, Work, Workflow};
 
 use crate::dice::Dice;
 use crate::workload;
@@ -22,9 +26,15 @@ const RULES: [Rule; 8] = [
     Rule::NoneFailed,
 ];
 
+/// The key of an event that a step waits for: runs with different due times wait for different events.
+pub(crate) const EVENT_KEY: &str = "{{ due }}";
+
 pub(crate) fn workflow(dice: &mut Dice) -> Workflow {
+    let mut apart = dice.apart();
     let (steps, finally) = (1 + dice.below(6), if dice.one_in(2) { 1 + dice.below(2) } else { 0 });
-    of_steps(dice, steps, finally, true)
+    let mut workflow = of_steps(dice, steps, finally, true);
+    add_shapes(&mut workflow, &mut apart);
+    workflow
 }
 
 fn of_steps(dice: &mut Dice, steps: u64, finally: u64, may_nest: bool) -> Workflow {
@@ -32,6 +42,46 @@ fn of_steps(dice: &mut Dice, steps: u64, finally: u64, may_nest: bool) -> Workfl
     let (first, last) = all.split_at(usize::try_from(steps).unwrap_or(0));
     let output = dice.one_in(2).then(|| "[steps.s0.state, steps.s0.output]".to_owned());
     Workflow { steps: first.to_vec(), finally: last.to_vec(), output }
+}
+
+/// Splits some steps, lets some of those that wait for an event need a key, and adds switches.
+fn add_shapes(workflow: &mut Workflow, dice: &mut Dice) {
+    for step in workflow.steps.iter_mut().chain(&mut workflow.finally) {
+        match &mut step.work {
+            Work::Task(_) if dice.one_in(5) => step.policies.route = Some(Box::new(split(dice))),
+            Work::Wait(Wait::Event(event)) if dice.one_in(2) => event.key = Some(EVENT_KEY.to_owned()),
+            Work::Workflow(inner) => add_shapes(inner, dice),
+            _ => {}
+        }
+    }
+    let names: Vec<Name> = workflow.all().map(|step| step.name.clone()).collect();
+    for (at, step) in workflow.steps.iter_mut().enumerate() {
+        if dice.one_in(3) {
+            step.switch = Some(Box::new(switch(&step.name, &names[at + 1..], dice)));
+        }
+    }
+}
+
+fn split(dice: &mut Dice) -> Route {
+    match dice.below(4) {
+        0 => Route { strategy: Strategy::Broadcast, ..Route::default() },
+        parts => Route { shards: u32::try_from(parts).ok(), ..Route::default() },
+    }
+}
+
+/// Chooses among later steps by the state of a step.
+fn switch(of: &Name, later: &[Name], dice: &mut Dice) -> Switch {
+    let (mut succeeded, mut failed, mut default) = (Vec::new(), Vec::new(), Vec::new());
+    for name in later {
+        match dice.below(5) {
+            0 | 1 => succeeded.push(name.clone()),
+            2 => failed.push(name.clone()),
+            3 => default.push(name.clone()),
+            _ => {}
+        }
+    }
+    let cases = vec![("succeeded".to_owned(), succeeded), ("failed".to_owned(), failed)];
+    Switch { on: format!("steps.{of}.state"), cases, default }
 }
 
 /// What a person decides on a step of some workflow.
@@ -96,4 +146,18 @@ fn step(dice: &mut Dice, at: u64, may_nest: bool) -> Step {
     step.rule = if needs.is_empty() { Rule::AllDone } else { rule };
     step.needs = needs.into_iter().map(name).collect();
     step
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_workflow_is_valid() {
+        let mut dice = Dice::new(1);
+        for _ in 0..2_000 {
+            let workflow = workflow(&mut dice);
+            assert_eq!(workflow.check(), Ok(()), "{workflow:?}");
+        }
+    }
 }

@@ -45,6 +45,8 @@ pub(crate) struct Known<'a> {
     pub(crate) workflows: &'a [RunId],
     /// Workflows that have not ended.
     pub(crate) running: &'a [RunId],
+    /// The events that steps wait for, by name and key.
+    pub(crate) awaited: &'a [(Name, Arc<str>)],
     pub(crate) now: Timestamp,
 }
 
@@ -71,6 +73,12 @@ impl People {
         let namespace = Namespace::default();
         let run = dice.pick(known.runs).copied().unwrap_or(RunId(1));
         let params = Some(Params(Arc::from(tag(ticket))));
+        // Nobody else finds the key of a step that waits. Some events have the right name and another key.
+        if let Some((name, key)) = dice.pick(known.awaited).filter(|_| dice.one_in(3)) {
+            let key = if dice.one_in(4) { Arc::from(format!("not {key}")) } else { Arc::clone(key) };
+            let event = NewEvent { key: Some(key), params: Params(Arc::from(tag(ticket))) };
+            return Command::SendEvent { namespace, name: name.clone(), event };
+        }
         match dice.below(26) {
             0..=3 => self.put(ticket, known.now, dice),
             4 if self.weather.edits => Command::PauseJob {

@@ -195,6 +195,21 @@ fn an_event_that_does_not_wake_a_step_is_found() {
 }
 
 #[test]
+fn an_event_that_wakes_a_step_for_another_key_is_found() {
+    check(Fault::EventKeyIsIgnored, "waits for the key");
+}
+
+#[test]
+fn a_split_step_that_ends_with_its_first_part_is_found() {
+    check(Fault::SplitStepEndsEarly, "ended before all of its items");
+}
+
+#[test]
+fn a_step_that_starts_against_its_switch_is_found() {
+    check(Fault::SwitchIsIgnored, "was not chosen by the switch");
+}
+
+#[test]
 fn a_step_that_goes_on_listening_is_found() {
     check(Fault::StepGoesOnListening, "for ever");
 }

@@ -27,6 +27,7 @@ use punctual_core::attempt::{Assignment, Order};
 use punctual_core::change::Batch;
 use punctual_core::command::{Answer, Command};
 use punctual_core::ids::{RunId, Token};
+use punctual_core::name::Name;
 use punctual_core::run::Run;
 use punctual_core::search;
 use punctual_engine::Ticket;
@@ -105,7 +106,7 @@ impl Witness {
         self.late.landed(&born, &self.jobs, now.clock, seen)?;
         self.messages.landed(batch, now.reached, seen)?;
         self.deliveries.landed(batch, &self.messages, now.time);
-        priority::check(batch, &self.runs, &self.jobs, self.has_one_worker, seen)
+        priority::check(batch, (&self.runs, &self.jobs, &self.steps), self.has_one_worker, seen)
     }
 
     /// The newest workflows that have ended.
@@ -115,6 +116,11 @@ impl Witness {
 
     pub(crate) fn running_workflows(&self, count: usize) -> Vec<RunId> {
         self.steps.newest_running(count)
+    }
+
+    /// The events that steps wait for, by name and key.
+    pub(crate) fn awaited_events(&self) -> Vec<(Name, Arc<str>)> {
+        self.topics.awaited()
     }
 
     pub(crate) fn paused_workflows(&self) -> Vec<RunId> {

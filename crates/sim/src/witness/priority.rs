@@ -5,17 +5,17 @@
 
 use punctual_core::Timestamp;
 use punctual_core::change::{Batch, Change, Row};
-use punctual_core::job::{Route, Strategy};
+use punctual_core::job::Strategy;
 use punctual_core::run::{Entry, Run, State, What};
 
 use super::jobs::Jobs;
 use super::runs::Runs;
+use super::steps::Steps;
 use super::{Seen, Verdict};
 
 pub(super) fn check(
     batch: &Batch,
-    runs: &Runs,
-    jobs: &Jobs,
+    (runs, jobs, steps): (&Runs, &Jobs, &Steps),
     has_one_worker: bool,
     seen: &mut Seen,
 ) -> Verdict {
@@ -27,7 +27,7 @@ pub(super) fn check(
             let State::Ready { since: waits_since } = other.state else { continue };
             // A broadcast without workers waits for workers, not for a slot.
             let route = jobs.definition_of(other).map(|definition| &definition.route);
-            let splits = route.is_some_and(Route::splits) && other.parent().is_none();
+            let splits = steps.has_steps(other.id);
             let is_sticky = route.is_none_or(|route| route.strategy == Strategy::Sticky);
             let belongs = !has_one_worker && (is_sticky || other.pinned_to().is_some());
             if waits_since >= assigned || splits || belongs {

@@ -54,14 +54,18 @@ seen! {
     steps_reused,
     workflows_paused,
     step_runs,
+    /// Steps that were split, and steps that a switch lists.
+    steps_split,
+    steps_switched,
     /// Requests between shards that were carried out.
     exchanges,
     /// Runs that steps, the ends of other jobs, and events have started.
     calls,
     followed,
     by_event,
-    /// Steps that an event has woken, and runs with several events.
+    /// Steps that an event has woken, those among them that waited for a key, and runs with several events.
     steps_woken,
+    woken_by_key,
     gathered,
     /// Runs that waited for a limit, and starts that a rate counted.
     limited,

@@ -1,7 +1,8 @@
 //! Workflows: a plain model of the graph, checked with every commit.
 //!
 //! A step is decided once, after all that it needs has ended, and by its rule. It has one run, or one for each item. Its
-//! end is written with the end of its run. None is decided while the workflow or one around it is paused. The end of the
+//! end is written with the end of its run. A switch lets only the steps of its case start. A step that waits for an event with a
+//! key ends with such an event. None is decided while the workflow or one around it is paused. The end of the
 //! workflow follows from its steps. A retry reuses exactly the steps that need not be executed again. A split run is a workflow whose only
 //! step has the parts as items.
 
@@ -14,13 +15,16 @@ use punctual_core::job::Definition;
 use punctual_core::name::Name;
 use punctual_core::run::{Run, Status};
 use punctual_core::task::Task;
-use punctual_core::workflow::{self, Graph, RetryFrom, Rule, Skip, State, StepKey, StepReason, StepRecord};
+use punctual_core::workflow::{
+    self, Graph, RetryFrom, Rule, Skip, State, StepKey, StepReason, StepRecord, Wait, Work,
+};
 use rustc_hash::FxHashMap;
 
 use super::asks::Asks;
 use super::jobs::Jobs;
 use super::runs::Runs;
 use super::{Seen, Verdict};
+use crate::workflows::EVENT_KEY;
 
 #[derive(Debug, Default)]
 pub(super) struct Steps {
@@ -86,6 +90,7 @@ impl Steps {
                 self.decided(step, runs, seen)?;
             }
             self.counted(step, runs)?;
+            self.has_its_key(step, runs, seen)?;
         }
         for run in born {
             self.has_row(run)?;
@@ -97,6 +102,11 @@ impl Steps {
         // The newest first: a workflow may end in one batch with its steps, and is forgotten then.
         let ended: Vec<&Arc<Run>> = ended.collect();
         ended.into_iter().rev().try_for_each(|run| self.ended(run, seen))
+    }
+
+    /// Whether a run is a workflow, or split.
+    pub(super) fn has_steps(&self, run: RunId) -> bool {
+        self.workflows.contains_key(&run)
     }
 
     /// Takes a new run into account, if it is a workflow or the run of a step.
@@ -123,6 +133,7 @@ impl Steps {
         else {
             return Ok(());
         };
+        seen.steps_split += u64::from(is_split && run.step.is_some());
         let (definition, rows) = (Arc::new(definition), BTreeMap::new());
         let workflow = Workflow { definition, graph, rows, is_paused: false, is_split };
         self.workflows.insert(run.id, workflow);
@@ -197,7 +208,25 @@ impl Steps {
         if holds(node.rule, &ends) == is_against_rule {
             return refuse(&format!("has the rule {:?} and was decided after {ends:?}", node.rule));
         }
-        Ok(())
+        if is_against_rule || step.by_hand.is_some() { Ok(()) } else { workflow.switched(step, seen) }
+    }
+
+    /// A step that waited for an event with a key has such an event as its output.
+    fn has_its_key(&self, row: &StepRecord, runs: &Runs, seen: &mut Seen) -> Verdict {
+        let step = self.workflows[&row.key.run].step(row.key.step as usize);
+        let Some(Work::Wait(Wait::Event(event))) = step.map(|step| &step.work) else { return Ok(()) };
+        let (Some(key), Some(run)) = (&event.key, runs.get(row.key.run)) else { return Ok(()) };
+        if row.state != State::Succeeded || is_reused(row) {
+            return Ok(());
+        }
+        seen.woken_by_key += 1;
+        let key = key.replace(EVENT_KEY, &run.due.to_string());
+        let event: serde_json::Value = serde_json::from_str(row.output.as_deref().unwrap_or("null"))
+            .map_err(|error| format!("steps: the output of {} is no event: {error}", place(row.key)))?;
+        if event["key"].as_str() == Some(&key) {
+            return Ok(());
+        }
+        Err(format!("steps: {} waits for the key {key} and ended with {event}", place(row.key)))
     }
 
     /// A new run that is a retry from steps reuses those that ended well and need no step that is executed again.
@@ -278,6 +307,9 @@ impl Steps {
         if key.item.is_some() || !step.state.has_ended() {
             return Ok(());
         }
+        if active > 0 {
+            return refuse(format!("ended before all of its items: {items:?}"));
+        }
         let Some(told) = step.items.filter(|_| !is_reused(step)) else { return Ok(()) };
         if items.len() != told.total as usize && !is_stopping && step.by_hand.is_none() {
             return refuse(format!("ended after {} of {} items", items.len(), told.total));
@@ -349,7 +381,44 @@ fn follows(run: &Run, states: &[State], is_split: bool) -> Verdict {
 
 impl Workflow {
     fn name(&self, step: usize) -> Option<&Name> {
-        Some(&self.definition.workflow()?.step(step)?.name)
+        Some(&self.step(step)?.name)
+    }
+
+    fn step(&self, index: usize) -> Option<&workflow::Step> {
+        self.definition.workflow()?.step(index)
+    }
+
+    /// A step that is decided, and not by its rule or by hand, is skipped unless the switches that list it chose it.
+    fn switched(&self, row: &StepRecord, seen: &mut Seen) -> Verdict {
+        let index = row.key.step as usize;
+        let Some(is_chosen) = self.is_chosen(index) else { return Ok(()) };
+        seen.steps_switched += 1;
+        let is_skipped = row.reason == Some(StepReason::Skipped(Skip::When));
+        let has_condition = self.step(index).is_some_and(|step| step.when.is_some());
+        let place = place(row.key);
+        match (is_chosen, is_skipped) {
+            (false, false) => {
+                Err(format!("steps: {place} was not chosen by the switch that lists it, and began"))
+            }
+            (true, true) if !has_condition => {
+                Err(format!("steps: {place} was skipped, and the switches that list it chose it"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether every switch that lists a step chose it. `None` means that no switch lists it. A switch goes by the state of
+    /// its own step.
+    fn is_chosen(&self, index: usize) -> Option<bool> {
+        let name = self.name(index)?;
+        let of = self.graph.nodes()[index].needs.iter();
+        let switches = of.filter_map(|of| Some((self.state(*of), self.step(*of)?.switch.as_deref()?)));
+        let listing = switches.filter(|(_, switch)| switch.targets().any(|(_, target)| target == name));
+        let chosen = listing.map(|(state, switch)| {
+            let case = switch.cases.iter().find(|(case, _)| case == state.as_str());
+            case.map_or(&switch.default, |(_, names)| names).contains(name)
+        });
+        chosen.reduce(|all, one| all && one)
     }
 
     fn row_named(&self, name: &Name) -> Option<&StepRecord> {

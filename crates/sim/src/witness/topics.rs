@@ -4,21 +4,24 @@
 //! A notice starts one run. None is left when nothing is in flight.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use punctual_core::change::{Batch, Change, Holder, Row, RowKey};
 use punctual_core::ids::RunId;
 use punctual_core::name::Name;
 use punctual_core::queue::{Content, END_NOTICES, EndNotice, Sender, parse_id};
 use punctual_core::run::{Run, Status, Trigger};
-use punctual_core::topic::{Listener, Topic, TopicKey, Wake, What};
+use punctual_core::topic::{Listener, ListenerRecord, Topic, TopicKey, Wake, What};
 use punctual_core::workflow::{State, StepKey, StepRecord};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Seen, Verdict};
 
+type Listeners = BTreeMap<i64, Arc<ListenerRecord>>;
+
 #[derive(Debug, Default)]
 pub(super) struct Topics {
-    listeners: BTreeMap<i64, (TopicKey, Listener)>,
+    listeners: Listeners,
     open: BTreeMap<i64, Content>,
     /// Each notice to a listener: the listener, and what happened.
     asked: FxHashSet<(Listener, i64)>,
@@ -37,13 +40,13 @@ fn event_of(key: &str) -> Option<String> {
 }
 
 impl Topics {
-    pub(super) fn landed(&mut self, batch: &Batch, born: &[std::sync::Arc<Run>], seen: &mut Seen) -> Verdict {
+    pub(super) fn landed(&mut self, batch: &Batch, born: &[Arc<Run>], seen: &mut Seen) -> Verdict {
         let before = self.listeners.clone();
         let mut fresh = Vec::new();
         for (key, change) in batch.changes.iter() {
             match (key, change) {
                 (_, Change::Insert(Row::Listener(row))) => {
-                    self.listeners.insert(row.number, (row.topic.clone(), row.listener.clone()));
+                    self.listeners.insert(row.number, Arc::clone(row));
                 }
                 (RowKey::Listener(number), Change::Delete) => drop(self.listeners.remove(number)),
                 (_, Change::Insert(Row::Message(row))) => {
@@ -91,12 +94,7 @@ impl Topics {
     }
 
     /// The end of a run has a notice for each job that follows it, and for the step that waits for it.
-    fn told_of(
-        &self,
-        run: &Run,
-        before: &BTreeMap<i64, (TopicKey, Listener)>,
-        fresh: &[EndNotice],
-    ) -> Verdict {
+    fn told_of(&self, run: &Run, before: &Listeners, fresh: &[EndNotice]) -> Verdict {
         if let Some(caller) = run.caller() {
             let is_told = fresh.iter().any(
                 |notice| matches!(&notice.content, Content::Attempt { sender, .. } if *sender == caller),
@@ -111,7 +109,8 @@ impl Topics {
         }
         let topic = TopicKey { namespace: run.namespace.clone(), topic: Topic::Job(job.clone()) };
         let stays = |number: &i64| self.listeners.contains_key(number);
-        for (_, (_, follower)) in before.iter().filter(|(number, (of, _))| *of == topic && stays(number)) {
+        for (_, record) in before.iter().filter(|(number, record)| record.topic == topic && stays(number)) {
+            let follower = &record.listener;
             let is_told = fresh.iter().any(|notice| {
                 matches!(&notice.content, Content::Wake(wake) if wake.listener == *follower && wake.happening.id == run.id.0)
             });
@@ -122,12 +121,8 @@ impl Topics {
         Ok(())
     }
 
-    /// What happened is told to all who listened before, and still do.
-    fn all_are_told(
-        notice: &EndNotice,
-        before: &BTreeMap<i64, (TopicKey, Listener)>,
-        fresh: &[EndNotice],
-    ) -> Verdict {
+    /// What happened is told to all who listened before, and still do. Some listen only to events with their key.
+    fn all_are_told(notice: &EndNotice, before: &Listeners, fresh: &[EndNotice]) -> Verdict {
         let Content::Wake(event) = &notice.content else { return Ok(()) };
         // A message is handed to one of the jobs.
         if matches!(event.topic.topic, Topic::Queue(_)) {
@@ -137,10 +132,13 @@ impl Topics {
             let told = |wake: &Wake| (wake.number, wake.happening.id) == (number, event.happening.id);
             fresh.iter().any(|other| matches!(&other.content, Content::Wake(wake) if told(wake)))
         };
-        let listening = before.iter().filter(|(_, (topic, _))| *topic == event.topic);
+        let key = event.happening.what.key();
+        let listening = before.iter().filter(|(_, record)| {
+            record.topic == event.topic && (record.key.is_none() || record.key.as_ref() == key)
+        });
         match listening.map(|(number, _)| *number).find(|number| !is_told(*number)) {
             Some(number) => {
-                Err(format!("topics: {} is not told of {}", before[&number].1, event.happening.id))
+                Err(format!("topics: {} is not told of {}", before[&number].listener, event.happening.id))
             }
             None => Ok(()),
         }
@@ -213,12 +211,24 @@ impl Topics {
         }
     }
 
+    /// The events that steps wait for, by name and key.
+    pub(super) fn awaited(&self) -> Vec<(Name, Arc<str>)> {
+        let of_event = |record: &ListenerRecord| match &record.topic.topic {
+            Topic::Event(name) => Some((name.clone(), record.key.clone()?)),
+            _ => None,
+        };
+        self.steps().filter_map(of_event).collect()
+    }
+
+    fn steps(&self) -> impl Iterator<Item = &ListenerRecord> {
+        let records = self.listeners.values().map(|record| &**record);
+        records.filter(|record| matches!(record.listener, Listener::Step(_)))
+    }
+
     /// `is_paused` tells whether a job is paused: a message for it waits.
     pub(super) fn at_rest(&self, is_paused: impl Fn(&Name) -> bool) -> Verdict {
-        if let Some((_, (topic, step))) =
-            self.listeners.iter().find(|(_, (_, it))| matches!(it, Listener::Step(_)))
-        {
-            return Err(format!("topics: {step} listens to {} for ever", topic.topic));
+        if let Some(ListenerRecord { topic, listener, .. }) = self.steps().next() {
+            return Err(format!("topics: {listener} listens to {} for ever", topic.topic));
         }
         let waits = |content: &Content| {
             matches!(content, Content::Wake(wake) if matches!(wake.happening.what, What::Message(_))

@@ -66,7 +66,8 @@ impl World {
     fn people_ask_once(&mut self) {
         let runs = self.witness.runs.newest(30);
         let (workflows, running) = (self.witness.ended_workflows(10), self.witness.running_workflows(10));
-        let known = Known { runs: &runs, workflows: &workflows, running: &running, now: self.clock() };
+        let (awaited, now) = (self.witness.awaited_events(), self.clock());
+        let known = Known { runs: &runs, workflows: &workflows, running: &running, awaited: &awaited, now };
         let command = self.people.ask(Ticket(self.endpoints.next + 1), known, &mut self.dice);
         self.ask(command);
     }
