@@ -257,18 +257,17 @@ impl Wake {
     }
 }
 
-impl Upstream {
-    /// Whether its end starts a job that waits for these ends.
-    pub fn is_among(&self, ends: Ends) -> bool {
-        let has_succeeded = self.status == Status::Succeeded;
-        match ends {
-            _ if self.status == Status::Skipped => false,
-            Ends::Succeeded => has_succeeded,
-            Ends::Failed => !has_succeeded,
-            Ends::Ended => true,
-        }
+/// Whether an end with this status starts a job that waits for these ends.
+pub fn is_among(status: Status, ends: Ends) -> bool {
+    match (ends, status) {
+        (_, Status::Skipped) => false,
+        (Ends::Succeeded, _) => status == Status::Succeeded,
+        (Ends::Failed, _) => status != Status::Succeeded,
+        (Ends::Ended, _) => true,
     }
+}
 
+impl Upstream {
     fn params(&self) -> Params {
         let is_short = self.output.len() <= STEP_OUTPUT_BYTES_MAX;
         let output = serde_json::from_str(if is_short { &self.output } else { "null" });

@@ -23,7 +23,7 @@ use punctual_core::run::{Event, Link, Reason, Run, Status, Trigger};
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::template::Value;
 use punctual_core::topic::{
-    Happening, Listener, ListenerRecord, NewEvent, Topic, TopicKey, Upstream, Wake, What,
+    self, Happening, Listener, ListenerRecord, NewEvent, Topic, TopicKey, Upstream, Wake, What,
 };
 use punctual_core::workflow::StepKey;
 use rustc_hash::FxHashMap;
@@ -303,7 +303,7 @@ fn takes(schedule: &Schedule, start: &Wake) -> bool {
     let is_within = schedule.start.is_none_or(|from| *at >= from) && schedule.end.is_none_or(|to| *at <= to);
     is_within
         && match (&schedule.when, what) {
-            (When::After(after), What::Ended(upstream)) => upstream.is_among(after.on),
+            (When::After(after), What::Ended(upstream)) => topic::is_among(upstream.status, after.on),
             (When::Event(on), What::Event(_) | What::Message(_)) => {
                 let value = Value::from_json(&start.event().to_string());
                 // A condition that cannot be evaluated for this event does not hold.

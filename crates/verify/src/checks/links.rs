@@ -4,6 +4,8 @@
 //! Retention deletes the runs of each job on their own, so the run at the other end of a link may be gone. It is missed
 //! only if retention cannot have deleted it.
 
+mod followers;
+
 use std::collections::hash_map::Entry;
 use std::time::Duration;
 
@@ -36,6 +38,7 @@ pub(super) fn check(sheet: &mut Sheet<'_>) {
             check_starter(sheet, &kept, run, job);
         }
     }
+    followers::check(sheet, &kept);
 }
 
 /// A run that another one has started.
@@ -67,8 +70,9 @@ fn check_started<'a>(
                 .broken_run(run, format!("run {by} started it, and names another run as the one it started"));
         }
         (None, Trigger::After) => {
-            let followed = history.rules_of(run).map_or(&[][..], |rules| rules.follows.as_slice());
-            if kept.must_have(sheet, by, (&run.namespace, followed)) {
+            let follows = history.rules_of(run).into_iter().flat_map(|rules| &rules.follows);
+            let followed: Vec<Name> = follows.map(|follows| follows.job.clone()).collect();
+            if kept.must_have(sheet, by, (&run.namespace, &followed)) {
                 sheet.broken_run(run, format!("it follows run {by}, which does not exist"));
             }
         }

@@ -22,7 +22,7 @@ use rustc_hash::FxHashMap;
 
 pub use line::BadLine;
 pub use record::{EventRecord, JobRecord, JobRef, Lane, RevisionRecord, RunRecord, SkipRecord, StatsRecord};
-pub use rules::Rules;
+pub use rules::{Follows, Rules};
 pub use workflow::{StepRow, WorkflowRecord};
 
 use crate::checks;

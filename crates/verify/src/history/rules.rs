@@ -7,7 +7,7 @@ use punctual_core::Timestamp;
 use punctual_core::job::{Definition, Keep, Overlap};
 use punctual_core::name::Name;
 use punctual_core::schedule::calendar::{Calendar, Days};
-use punctual_core::schedule::{self, Schedule, ScheduleCalendar, Weekdays, When, parse_duration};
+use punctual_core::schedule::{self, Ends, Schedule, ScheduleCalendar, Weekdays, When, parse_duration};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -24,7 +24,16 @@ pub struct Rules {
     pub resume: bool,
     pub keep: Keep,
     /// The jobs whose ends start it.
-    pub follows: Vec<Name>,
+    pub follows: Vec<Follows>,
+}
+
+/// A schedule `after`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Follows {
+    pub job: Name,
+    pub on: Ends,
+    /// It has a `start` or an `end`, or a maximum of runs.
+    pub is_limited: bool,
 }
 
 impl Rules {
@@ -55,8 +64,8 @@ impl Rules {
             Some(OneOrMany::One(schedule)) => vec![*schedule],
             Some(OneOrMany::Many(schedules)) => schedules,
         };
-        let follows =
-            schedules.iter().filter_map(|schedule| Some(schedule.after.as_ref()?.job.clone())).collect();
+        let follows = schedules.iter().filter_map(|schedule| schedule.follows().transpose());
+        let follows = follows.collect::<Result<_, _>>()?;
         let schedules = schedules.into_iter().map(|schedule| schedule.read(spread_key, &written.calendars));
         Ok(Rules {
             follows,
@@ -87,12 +96,10 @@ impl From<&Definition> for Rules {
     }
 }
 
-/// The job whose ends are a schedule.
-fn followed(schedule: &Schedule) -> Option<Name> {
-    match &schedule.when {
-        When::After(after) => Some(after.job.clone()),
-        _ => None,
-    }
+fn followed(schedule: &Schedule) -> Option<Follows> {
+    let When::After(after) = &schedule.when else { return None };
+    let is_limited = schedule.start.is_some() || schedule.end.is_some() || schedule.max_runs.is_some();
+    Some(Follows { job: after.job.clone(), on: after.on, is_limited })
 }
 
 /// The relevant fields of a job file.
@@ -156,6 +163,7 @@ struct WrittenSchedule {
 #[derive(Deserialize)]
 struct WrittenAfter {
     job: Name,
+    on: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -213,6 +221,15 @@ impl WrittenKeep {
 }
 
 impl WrittenSchedule {
+    fn follows(&self) -> Result<Option<Follows>, String> {
+        let Some(after) = &self.after else { return Ok(None) };
+        let known = |text: &String| Ends::ALL.into_iter().find(|ends| ends.as_str() == *text);
+        let on =
+            after.on.as_ref().map(|text| known(text).ok_or_else(|| format!("`{text}` is no end of a run")));
+        let is_limited = self.start.is_some() || self.end.is_some() || self.max_runs.is_some();
+        Ok(Some(Follows { job: after.job.clone(), on: on.transpose()?.unwrap_or_default(), is_limited }))
+    }
+
     fn read(self, spread_key: &str, calendars: &[WrittenCalendar]) -> Result<Schedule, String> {
         let zone = self.timezone.as_deref().unwrap_or("UTC");
         let when = match (&self.cron, &self.every, &self.after_finish, &self.at) {

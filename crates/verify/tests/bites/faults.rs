@@ -19,7 +19,7 @@ use super::story::{Story, millisecond_before, revision_of};
 /// The faults: each changes a story and says who must notice. `None` means that this story has no place for it.
 pub(super) type Fault = fn(&mut Story, Index) -> Option<Check>;
 
-pub(super) const FAULTS: [(&str, Fault); 36] = [
+pub(super) const FAULTS: [(&str, Fault); 37] = [
     ("a fire is lost", |story, place| {
         story.runs.remove(story.plain_run(place)?);
         Some(Check::NeverLost)
@@ -95,6 +95,10 @@ pub(super) const FAULTS: [(&str, Fault); 36] = [
         let mut run = story.runs[story.run_with(Trigger::After, place)?].clone();
         run.id.0 += 10_000;
         story.runs.push(run);
+        Some(Check::Links)
+    }),
+    ("a job that follows is not started", |story, _| {
+        story.runs.remove(story.started_between_others()?);
         Some(Check::Links)
     }),
     ("a step starts a job twice", |story, place| {

@@ -1,6 +1,6 @@
 //! The checks bite: a random story that core and a small scheduler tell holds; the same story with one fault
 //! in it is found out by the check that is there for it. In a story a job fires, fails, is missed, split, edited, paused
-//! and resumed, its schedule may keep to a calendar, and another job follows it or is started by a step of it.
+//! and resumed, its schedule may keep to a calendar, and another job follows its failures or is started by a step of it.
 
 mod faults;
 mod story;

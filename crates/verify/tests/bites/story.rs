@@ -49,8 +49,6 @@ enum Fate {
     Flows,
     /// It executes a workflow whose second step starts another job.
     Calls,
-    /// Its end starts another job.
-    IsFollowed,
     /// Before it comes, the schedule is replaced.
     Edit(Box<Schedule>),
     /// Before it comes, the job is paused, and so many due times go by.
@@ -60,13 +58,12 @@ enum Fate {
 fn fates() -> impl Strategy<Value = Vec<Fate>> {
     let fate = prop_oneof![
         5 => Just(Fate::Succeeds),
-        1 => Just(Fate::Fails),
+        2 => Just(Fate::Fails),
         1 => Just(Fate::LosesItsWorkerOnce),
         1 => (1u8..20).prop_map(Fate::Outage),
         1 => Just(Fate::Splits),
         1 => Just(Fate::Flows),
         1 => Just(Fate::Calls),
-        1 => Just(Fate::IsFollowed),
         1 => schedule().prop_map(|schedule| Fate::Edit(Box::new(schedule))),
         1 => (0u8..20).prop_map(Fate::Pause),
     ];
@@ -124,7 +121,7 @@ prop_compose! {
 impl Story {
     fn new(definition: Definition, created: Timestamp) -> Story {
         let job = job(1, "beat", definition, created);
-        let follows = When::After(After { job: job.name.clone(), on: Ends::Ended });
+        let follows = When::After(After { job: job.name.clone(), on: Ends::Failed });
         let schedules = vec![Schedule::new(follows)];
         let keep = job.definition.keep.clone();
         let other = Definition { schedules, keep, overlap: Overlap::Allow, ..Definition::of(Task::Noop) };
@@ -158,7 +155,7 @@ impl Story {
                 match fate {
                     Fate::Splits => self.split(run),
                     Fate::Flows | Fate::Calls => self.flow(run, matches!(fate, Fate::Calls)),
-                    Fate::IsFollowed => self.follow(run),
+                    Fate::Fails => self.follow(run),
                     fate => {
                         self.attempt(&mut run, &fate);
                         self.runs.push(run);
@@ -313,12 +310,23 @@ impl Story {
         self.runs[place] = step;
     }
 
-    /// A run whose end starts the other job.
+    /// A run whose failure starts the other job.
     fn follow(&mut self, mut run: Run) {
-        self.attempt(&mut run, &Fate::Succeeds);
+        self.attempt(&mut run, &Fate::Fails);
         let upstream = Some(run.id);
         self.runs.push(run);
         self.start_other(Trigger::After, Link { upstream, depth: 1, ..Link::default() });
+    }
+
+    /// The place of a run that another job's end has started, between others that were started much earlier and later.
+    pub(super) fn started_between_others(&self) -> Option<usize> {
+        let hour = Duration::from_secs(3600);
+        let upstream = |id: RunId| self.runs.iter().find(|run| run.id == id);
+        let after = self.runs.iter().enumerate().filter(|(_, run)| run.trigger == Trigger::After);
+        let ends = after.filter_map(|(place, run)| Some((upstream(run.started_by()?)?.finished_at?, place)));
+        let ends: Vec<_> = ends.filter(|(at, _)| *at >= self.other.updated_at + hour).collect();
+        let ((first, _), (last, _)) = (ends.first()?, ends.last()?);
+        ends.iter().find(|(at, _)| at > first && *at + hour <= *last).map(|(_, place)| *place)
     }
 
     fn start_other(&mut self, trigger: Trigger, link: Link) -> RunId {
