@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use punctual_tests::authority::Authority;
+use punctual_tests::guide;
 use punctual_tests::history::has_ended;
 use punctual_tests::shop::{self, Reflection, Shop};
 use punctual_tests::wait::{self, SOON};
-use punctual_tests::{Api, Scene};
+use punctual_tests::{Api, Cli, Scene};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -104,19 +105,13 @@ fn a_stored_schema_serves_a_server_without_reflection() {
     let scene = Scene::new();
     let node = scene.start();
     let (_runtime, shop) = shop(Reflection::None);
-    // As the guide has it.
-    let guide = include_str!("../../docs/guides/grpc-tasks.md");
-    let command =
-        guide.lines().find_map(|line| line.strip_prefix("punctual ")).expect("the guide has a command");
-    let file = scene.path("orders.binpb");
-    std::fs::write(&file, shop::schema()).expect("the file can be written");
-    let words = command.split(' ').map(|word| match word {
-        "orders.binpb" => file.display().to_string(),
-        word => word.to_owned(),
-    });
-    let said = node.cli(words.clone()).ok();
+    scene.write("orders.proto", shop::PROTO);
+    let blocks = guide::blocks(include_str!("../../docs/guides/grpc-tasks.md"));
+    let commands = blocks.iter().find(|block| block.language == "sh").expect("the guide has commands");
+    let type_in = || Cli::run(&mut guide::shell(&commands.text, &scene.path("."), &node)).ok();
+    let said = type_in();
     assert!(said.starts_with("created default/orders, version "), "{said}");
-    assert_eq!(node.cli(words).ok().trim(), "unchanged default/orders");
+    assert_eq!(type_in().trim(), "unchanged default/orders");
     let shown = node.cli(["descriptor", "show", "orders"]).ok();
     assert!(shown.contains("shop.v1.Orders/Settle") && !shown.contains("Watch"), "{shown}");
 

@@ -113,6 +113,8 @@ fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+pub const PROTO: &str = include_str!("shop.proto");
+
 /// `shop.proto` and what it imports, as a `google.protobuf.FileDescriptorSet`.
 pub fn schema() -> Vec<u8> {
     struct Files;
@@ -120,7 +122,7 @@ pub fn schema() -> Vec<u8> {
     impl FileResolver for Files {
         fn open_file(&self, name: &str) -> Result<File, protox::Error> {
             match name {
-                "shop.proto" => File::from_source(name, include_str!("shop.proto")),
+                "shop.proto" => File::from_source(name, PROTO),
                 _ => GoogleFileResolver::new().open_file(name),
             }
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +30,7 @@ def test_the_programs_of_the_guide_work(node: Node, tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     (job,) = blocks(GUIDE, "yaml")
     (tmp_path / "settle.yaml").write_text(job)
-    _install, use, conformance = blocks(GUIDE, "sh")
+    _, use, conformance = blocks(GUIDE, "sh")
     assert (ROOT / conformance.split()[1]).exists() and (ROOT / conformance.split()[4]).exists()
     path = os.pathsep.join([str(Path(BINARY).resolve().parent), str(Path(sys.executable).parent), os.environ["PATH"]])
     env = {**os.environ, "PUNCTUAL_SERVER": node.url, "PATH": path}
@@ -44,6 +45,15 @@ def test_the_programs_of_the_guide_work(node: Node, tmp_path: Path) -> None:
         assert worker.wait(SOON) == 0
     for text in ("succeeded settled 25 rows 76", "100 rows", "settling monday east", "wrong_state "):
         assert text in used.stdout, used.stdout
+
+
+def test_the_package_is_installed_from_a_copy_of_the_repository(tmp_path: Path) -> None:
+    for folder in ("proto", "sdk/python"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("build", "*_pb2*", "*.egg-info"))
+    install, *_ = blocks(GUIDE, "sh")
+    subprocess.run(["bash", "-euc", install], cwd=tmp_path, timeout=SOON * 10, check=True)
+    use = "from punctual import Client, Worker"
+    subprocess.run([tmp_path / "venv" / "bin" / "python", "-c", use], cwd=tmp_path, check=True)
 
 
 def test_the_program_of_the_readme_is_a_worker() -> None:

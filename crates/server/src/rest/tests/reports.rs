@@ -1,5 +1,7 @@
 //! Reports of progress over gRPC and through the queue, and how all of them are counted.
 
+use std::collections::BTreeMap;
+
 use punctual_core::attempt::{End, Outcome, Report};
 use punctual_core::ids::{RunId, Token};
 use punctual_core::progress::Progress;
@@ -97,6 +99,26 @@ async fn an_attempt_reports_over_grpc_with_its_key() {
     let named = ReportRequest { run: Some(working.run_id()), token: Some(working.token), ..percent(50) };
     assert_eq!(working.call(As::Key(&working.key), named).await.unwrap(), working.run_id());
     assert_eq!(working.metric("grpc", "accepted").await, 2);
+}
+
+#[tokio::test]
+async fn the_message_of_the_guide_is_a_report() {
+    let guide = include_str!("../../../../../docs/guides/long-work.md");
+    let block =
+        guide.lines().find(|line| line.starts_with("{ \"percent\"")).expect("the guide has a message");
+    let message: BTreeMap<String, Value> = serde_json::from_str(block).unwrap();
+    assert_eq!(message.keys().collect::<Vec<_>>(), ["checkpoint", "durable", "percent"]);
+    let report = ReportRequest {
+        percent: message["percent"].as_u64().and_then(|percent| u32::try_from(percent).ok()),
+        checkpoint: message["checkpoint"].as_str().map(str::to_owned),
+        durable: message["durable"].as_bool().unwrap(),
+        ..ReportRequest::default()
+    };
+    let working = Working::new().await;
+    working.call(As::Key(&working.key), report).await.unwrap();
+    let run = working.shown().await;
+    assert_eq!(run.progress.map(u64::from), message["percent"].as_u64());
+    assert_eq!(run.checkpoint.map(|kept| kept.value), Some(json!({ "row": 400_000 })));
 }
 
 #[tokio::test]
