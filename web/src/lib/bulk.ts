@@ -1,5 +1,6 @@
 // Actions on many things: requests of at most 1,000 ids, and their results in a few words.
-import type { Decision } from '../api/types';
+import { asApiError } from '../api/client';
+import type { Decision, Problem } from '../api/types';
 
 export const BATCH = 1000;
 
@@ -36,4 +37,40 @@ export function summary(results: Decision[]): Summary {
     refused: results.length - done,
     problems: [...by.values()].sort((a, b) => b.count - a.count),
   };
+}
+
+/** Why nothing was done to one thing. */
+export function problemOf(code: string, message: string): Problem {
+  return { code, message } as Problem;
+}
+
+/** Requests at the same time: as many as a browser sends to one server. */
+const AT_ONCE = 6;
+/** With these, the request is wrong and not the thing it names. */
+const IS_WRONG = [400, 401, 403, 422];
+
+/**
+ * Acts on each id with a request of its own, so that each has its own result; `act` throws what the server refuses. The
+ * first goes alone: if the request itself is wrong, nothing is done and its error is thrown.
+ */
+export async function itemByItem(ids: string[], act: (id: string) => Promise<unknown>): Promise<Decision[]> {
+  const results: Decision[] = [];
+  const one = async (id: string) => {
+    try {
+      await act(id);
+      results.push({ id, done: true });
+    } catch (caught) {
+      const { status, code, message } = asApiError(caught);
+      if (results.length === 0 && IS_WRONG.includes(status)) throw caught;
+      results.push({ id, done: false, problem: problemOf(code, message) });
+    }
+  };
+  const left = [...ids];
+  const lane = async () => {
+    for (let id = left.shift(); id !== undefined; id = left.shift()) await one(id);
+  };
+  const first = left.shift();
+  if (first !== undefined) await one(first);
+  await Promise.all(Array.from({ length: AT_ONCE }, lane));
+  return results;
 }

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
+import { ApiError } from '../../src/api/client';
 import type { Problem } from '../../src/api/types';
-import { inBatches, summary } from '../../src/lib/bulk';
+import { inBatches, itemByItem, summary } from '../../src/lib/bulk';
 
 test('ids are sent in batches of 1,000, a filter once', () => {
   const ids = Array.from({ length: 2001 }, (_, index) => String(index));
@@ -25,4 +26,28 @@ test('results are counted by problem', () => {
     ['no_such_run', 1, '3'],
     ['skipped', 1, '6'],
   ]);
+});
+
+test('each id has its own result', async () => {
+  const results = await itemByItem(['1', '2', '3'], async (id) => {
+    if (id === '2') throw new ApiError(409, 'too_late', '', 'about 2');
+  });
+  expect(results.map((each) => [each.id, each.done]).sort()).toEqual([
+    ['1', true],
+    ['2', false],
+    ['3', true],
+  ]);
+  expect(summary(results).problems).toEqual([
+    { code: 'too_late', message: 'about 2', count: 1, example: '2' },
+  ]);
+});
+
+test('a request that is wrong itself is sent once', async () => {
+  const sent: string[] = [];
+  const act = async (id: string) => {
+    sent.push(id);
+    throw new ApiError(422, 'invalid', '', 'no span');
+  };
+  await expect(itemByItem(['1', '2'], act)).rejects.toThrow('no span');
+  expect(sent).toEqual(['1']);
 });

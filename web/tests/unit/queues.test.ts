@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { bytesOf, HEX_MAX, hexLines, summary, viewsOf } from '../../src/screens/queue/body';
-import { actBody, actCommands, actsOf } from '../../src/screens/queue/acts';
+import { actCommands, actsOf } from '../../src/screens/queue/acts';
+import { endOf, isHeld } from '../../src/screens/queue/held';
 import { KEPT, rates, shownRate, withSample, type Sample } from '../../src/screens/queues/samples';
 
 const sample = (second: number, added: number | null, taken: number | null): Sample => ({
@@ -74,16 +75,34 @@ test('a message that is ready is postponed, one that is not is delivered now', (
   expect(actsOf({ state: 'queued', attempts: 0 })).toEqual(['dequeue', 'ack', 'delete']);
   const delayed = { state: 'active', attempts: 0, next_requeue_within: '5m' } as const;
   expect(actsOf(delayed)).toEqual(['enqueue', 'ack', 'delete']);
-  expect(actsOf({ ...delayed, attempts: 1 })).toEqual(['enqueue', 'nack', 'ack', 'delete']);
+  expect(actsOf({ ...delayed, attempts: 1 })).toContain('working');
   const once = { ...delayed, attempts: 1, next_requeue_within: null };
-  expect(actsOf(once), 'it is never put back').toEqual(['ack', 'delete']);
+  expect(actsOf(once), 'it is put back only as never taken').toEqual(['ack', 'return', 'delete']);
 });
 
 test('the command lines of a message have a command only where there is one', () => {
-  const nack = actCommands(actBody('nack', 'D-1', ' 1m '));
-  expect(nack.cli).toBe('punctual queue nack D-1 --delay 1m');
-  expect(nack.curl).toContain(`'{"action":"nack","ids":["D-1"],"delay":"1m"}'`);
-  const now = actCommands(actBody('enqueue', 'D-1', '1m'));
+  const nack = actCommands('nack', ['D-1', 'D-2'], ' 1m ');
+  expect(nack.cli).toBe('punctual queue nack D-1 D-2 --delay 1m');
+  expect(nack.curl).toContain(`'{"action":"nack","ids":["D-1","D-2"],"delay":"1m"}'`);
+  const now = actCommands('enqueue', ['D-1'], '1m');
   expect(now.cli).toBeNull();
   expect(now.curl).toContain(`'{"action":"enqueue","ids":["D-1"]}'`);
+});
+
+test('the delivery of each message is extended by its own request', () => {
+  const { cli, curl } = actCommands('working', ['D-1+a/b', 'D-2']);
+  expect(cli).toBeNull();
+  expect(curl.split('\n').map((line) => line.replace(/.*messages/, ''))).toEqual([
+    '/D-1%2Ba%2Fb/working',
+    '/D-2/working',
+  ]);
+});
+
+test('a message is held until it is ready, given back or redelivered', () => {
+  const taken = { nacks: 1, redeliveries: 0 };
+  expect(isHeld(taken, { ...taken, state: 'active' })).toBe(true);
+  expect(isHeld(taken, { ...taken, state: 'queued' })).toBe(false);
+  expect(isHeld(taken, { ...taken, state: 'active', redeliveries: 1 })).toBe(false);
+  expect(endOf({ next_requeue_within: '5m' }, 0)).toBe('1970-01-01T00:05:00.000Z');
+  expect(endOf({ next_requeue_within: null }, 0)).toBeNull();
 });

@@ -1,4 +1,4 @@
-import { count } from '../plural';
+import { count, num } from '../plural';
 
 export const queue = {
   title: 'Queue',
@@ -8,7 +8,55 @@ export const queue = {
   name: 'Queue',
   nameHint: 'A new name makes a new queue.',
   body: 'Body',
-  options: 'Delay, retry, time to live, priority, key',
+  kind: 'Kind of body',
+  kinds: { text: 'Text', file: 'A file', base64: 'Base64' },
+  fileHint: 'The file is sent as it is, byte by byte. It has at most 1 MiB.',
+  notBase64: 'This is not base64. Base64 has the letters A to Z, a to z, 0 to 9, + and /, and = at the end.',
+  tooLong: (n: string) =>
+    `The body has ${n} bytes; a message has at most 1,048,576. Store larger data elsewhere, and send its address.`,
+  options: 'Delay, retry, time to live, priority, limit, key',
+  optionsOfMany: 'Delay, retry, time to live, priority, limit of each message',
+  maxLen: 'At most in the queue',
+  maxLenHint: 'It is refused if this many messages are ready already.',
+  addMany: 'Add many',
+  format: 'Format',
+  formats: { lines: 'One message per line', list: 'A JSON or YAML list' },
+  formatHints: {
+    lines: 'Each line is the body of a message. An empty line is an empty message.',
+    list: 'Each item is a body in quotes, or an object with body or body_base64 and the fields delay, retry, ttl, priority, max_len and key.',
+  },
+  notList: 'This is not a list. Write the messages between [ and ].',
+  notMessage: 'This is neither a text in quotes nor an object with body or body_base64.',
+  manyAbout: (n: number, bytes: number, empty: number) =>
+    `${count(n, 'message')}, ${count(bytes, 'byte')}${empty > 0 ? `, ${num(empty)} of them empty` : ''}.`,
+  keyExists: 'The queue has a message with this key already, so nothing was added.',
+  many: {
+    title: (name: string) => `Add messages to ${name}`,
+    text: 'Each message is added or refused on its own.',
+    action: 'Add messages',
+    button: (n: number) => `Add ${count(n, 'message')}`,
+    done: (n: number) => `${count(n, 'message')} added.`,
+  },
+  take: 'Take',
+  takeFrom: (name: string) => `Take messages from ${name}`,
+  takeText:
+    'This page becomes a consumer of these messages. Acknowledge each or give it back; otherwise it is redelivered after its retry time. A message with the retry time 0s is never redelivered.',
+  takeAction: 'Take',
+  howMany: 'At most',
+  howManyHint: '1 to 1,000 messages.',
+  wait: 'Wait for the first',
+  waitHint: 'At most 30s. Empty: do not wait.',
+  also: 'Other queues',
+  alsoHint: 'One name per line. Messages are taken from each queue in turn.',
+  noneReady: 'No message is ready. Wait for the first, or take again later.',
+  takePaused: 'Deliveries of this queue are paused, so no message was taken. Resume the queue first.',
+  takenHere: 'Taken here',
+  takenHint:
+    'The messages that this page has taken and still holds. The list is lost when you close or reload the page; the messages are then redelivered after their retry time.',
+  noneTaken: 'This page holds no message. “Take…” takes some.',
+  redelivery: 'Redelivery',
+  selectHint: 'Select messages to act on several at once.',
+  count: (n: number) => count(n, 'message'),
   delay: 'Delay',
   delayHint: 'Consumers cannot take it earlier.',
   retry: 'Retry after',
@@ -70,28 +118,47 @@ export const queue = {
   acts: {
     enqueue: {
       action: 'Deliver now',
-      title: 'Deliver this message now?',
+      title: (n: number) => (n === 1 ? 'Deliver this message now?' : `Deliver ${count(n, 'message')} now?`),
       text: 'It becomes ready to be taken, even if a consumer still works on it.',
+      done: (n: number) => `${count(n, 'message')} made ready.`,
     },
     nack: {
       action: 'Give back',
-      title: 'Give this message back?',
+      title: (n: number) => (n === 1 ? 'Give this message back?' : `Give ${count(n, 'message')} back?`),
       text: 'Its delivery counts as failed, and it is delivered again. If a job added it, its attempt fails.',
+      done: (n: number) => `${count(n, 'message')} given back.`,
+    },
+    return: {
+      action: 'Return uncounted',
+      title: (n: number) =>
+        n === 1 ? 'Return this message uncounted?' : `Return ${count(n, 'message')} uncounted?`,
+      text: 'It becomes ready at once, as if nobody had taken it: no counter grows. Use this for a message that was taken and not started.',
+      done: (n: number) => `${count(n, 'message')} returned.`,
+    },
+    working: {
+      action: 'Extend',
+      title: (n: number) =>
+        n === 1 ? 'Extend the delivery of this message?' : `Extend the delivery of ${count(n, 'message')}?`,
+      text: 'It is redelivered one retry time from now. In the second half of its time to live this is refused.',
+      done: (n: number) => `${count(n, 'delivery', 'deliveries')} extended.`,
     },
     dequeue: {
       action: 'Postpone',
-      title: 'Postpone this message?',
+      title: (n: number) => (n === 1 ? 'Postpone this message?' : `Postpone ${count(n, 'message')}?`),
       text: 'It is not delivered until its retry time has passed, as if a consumer had taken it.',
+      done: (n: number) => `${count(n, 'message')} postponed.`,
     },
     ack: {
       action: 'Acknowledge',
-      title: 'Acknowledge this message?',
+      title: (n: number) => (n === 1 ? 'Acknowledge this message?' : `Acknowledge ${count(n, 'message')}?`),
       text: 'It counts as done and is deleted. If a job added it, its attempt succeeds.',
+      done: (n: number) => `${count(n, 'message')} acknowledged.`,
     },
     delete: {
       action: 'Delete',
-      title: 'Delete this message?',
+      title: (n: number) => (n === 1 ? 'Delete this message?' : `Delete ${count(n, 'message')}?`),
       text: 'Nothing brings it back. If a job added it, its attempt fails.',
+      done: (n: number) => `${count(n, 'message')} deleted.`,
     },
   },
   nackDelayHint: 'Such as 1m; empty means at once.',
