@@ -18,7 +18,7 @@ export interface Summary {
   done: number;
   refused: number;
   /** One entry per code, the most frequent first. */
-  problems: { code: string; message: string; count: number; example: string }[];
+  problems: { code: string; message: string; count: number; example: string; ids: string[] }[];
 }
 
 export function summary(results: Decision[]): Summary {
@@ -27,8 +27,15 @@ export function summary(results: Decision[]): Summary {
     if (done) continue;
     // No problem: the new run was made, and the overlap policy skipped it.
     const code = problem?.code ?? 'skipped';
-    const entry = by.get(code) ?? { code, message: problem?.message ?? '', count: 0, example: run ?? id };
+    const entry = by.get(code) ?? {
+      code,
+      message: problem?.message ?? '',
+      count: 0,
+      example: run ?? id,
+      ids: [],
+    };
     entry.count += 1;
+    entry.ids.push(id);
     by.set(code, entry);
   }
   const done = results.filter((result) => result.done).length;

@@ -38,7 +38,7 @@ test('each id has its own result', async () => {
     ['3', true],
   ]);
   expect(summary(results).problems).toEqual([
-    { code: 'too_late', message: 'about 2', count: 1, example: '2' },
+    { code: 'too_late', message: 'about 2', count: 1, example: '2', ids: ['2'] },
   ]);
 });
 

@@ -10,6 +10,7 @@ export const queue = {
   body: 'Body',
   kind: 'Kind of body',
   kinds: { text: 'Text', file: 'A file', base64: 'Base64' },
+  chooseFile: 'Choose a file…',
   fileHint: 'The file is sent as it is, byte by byte. It has at most 1 MiB.',
   notBase64: 'This is not base64. Base64 has the letters A to Z, a to z, 0 to 9, + and /, and = at the end.',
   tooLong: (n: string) =>
@@ -29,6 +30,7 @@ export const queue = {
   notMessage: 'This is neither a text in quotes nor an object with body or body_base64.',
   manyAbout: (n: number, bytes: number, empty: number) =>
     `${count(n, 'message')}, ${count(bytes, 'byte')}${empty > 0 ? `, ${num(empty)} of them empty` : ''}.`,
+  atLine: (line: string, message: string) => `${line}: ${message}`,
   keyExists: 'The queue has a message with this key already, so nothing was added.',
   many: {
     title: (name: string) => `Add messages to ${name}`,
@@ -119,45 +121,45 @@ export const queue = {
     enqueue: {
       action: 'Deliver now',
       title: (n: number) => (n === 1 ? 'Deliver this message now?' : `Deliver ${count(n, 'message')} now?`),
-      text: 'It becomes ready to be taken, even if a consumer still works on it.',
+      text: 'The message becomes ready to be taken, even if a consumer still works on it.',
       done: (n: number) => `${count(n, 'message')} made ready.`,
     },
     nack: {
       action: 'Give back',
       title: (n: number) => (n === 1 ? 'Give this message back?' : `Give ${count(n, 'message')} back?`),
-      text: 'Its delivery counts as failed, and it is delivered again. If a job added it, its attempt fails.',
+      text: 'The delivery counts as failed, and the message is delivered again. If a job added the message, its attempt fails.',
       done: (n: number) => `${count(n, 'message')} given back.`,
     },
     return: {
       action: 'Return uncounted',
       title: (n: number) =>
         n === 1 ? 'Return this message uncounted?' : `Return ${count(n, 'message')} uncounted?`,
-      text: 'It becomes ready at once, as if nobody had taken it: no counter grows. Use this for a message that was taken and not started.',
+      text: 'The message becomes ready at once, as if nobody had taken it: no counter grows. Use this for a message that was taken and not started.',
       done: (n: number) => `${count(n, 'message')} returned.`,
     },
     working: {
       action: 'Extend',
       title: (n: number) =>
         n === 1 ? 'Extend the delivery of this message?' : `Extend the delivery of ${count(n, 'message')}?`,
-      text: 'It is redelivered one retry time from now. In the second half of its time to live this is refused.',
+      text: 'The message is redelivered one retry time from now. In the second half of its time to live this is refused.',
       done: (n: number) => `${count(n, 'delivery', 'deliveries')} extended.`,
     },
     dequeue: {
       action: 'Postpone',
       title: (n: number) => (n === 1 ? 'Postpone this message?' : `Postpone ${count(n, 'message')}?`),
-      text: 'It is not delivered until its retry time has passed, as if a consumer had taken it.',
+      text: 'The message is not delivered until its retry time has passed, as if a consumer had taken it.',
       done: (n: number) => `${count(n, 'message')} postponed.`,
     },
     ack: {
       action: 'Acknowledge',
       title: (n: number) => (n === 1 ? 'Acknowledge this message?' : `Acknowledge ${count(n, 'message')}?`),
-      text: 'It counts as done and is deleted. If a job added it, its attempt succeeds.',
+      text: 'The message counts as done and is deleted. If a job added it, its attempt succeeds.',
       done: (n: number) => `${count(n, 'message')} acknowledged.`,
     },
     delete: {
       action: 'Delete',
       title: (n: number) => (n === 1 ? 'Delete this message?' : `Delete ${count(n, 'message')}?`),
-      text: 'Nothing brings it back. If a job added it, its attempt fails.',
+      text: 'Nothing brings the message back. If a job added it, its attempt fails.',
       done: (n: number) => `${count(n, 'message')} deleted.`,
     },
   },

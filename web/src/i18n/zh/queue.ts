@@ -11,6 +11,7 @@ export const queue = {
   body: '内容',
   kind: '内容类型',
   kinds: { text: '文本', file: '文件', base64: 'Base64' },
+  chooseFile: '选择文件…',
   fileHint: '文件按原始字节发送，最大 1 MiB。',
   notBase64: '这不是 Base64。Base64 只含 A–Z、a–z、0–9、+、/，末尾可以有 =。',
   tooLong: (n: string) =>
@@ -30,6 +31,7 @@ export const queue = {
   notMessage: '这一项既不是带引号的文本，也不是包含 body 或 body_base64 的对象。',
   manyAbout: (n: number, bytes: number, empty: number) =>
     `${num(n)} 条消息，${num(bytes)} 字节${empty > 0 ? `，其中 ${num(empty)} 条为空` : ''}。`,
+  atLine: (line: string, message: string) => `${line}：${message}`,
   keyExists: '队列中已有此键的消息，因此没有添加。',
   many: {
     title: (name: string) => `向 ${name} 批量添加消息`,
