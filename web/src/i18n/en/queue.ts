@@ -56,6 +56,7 @@ export const queue = {
   takenHint:
     'The messages that this page has taken and still holds. The list is lost when you close or reload the page; the messages are then redelivered after their retry time.',
   noneTaken: 'This page holds no message. “Take…” takes some.',
+  notes: 'Notes',
   redelivery: 'Redelivery',
   selectHint: 'Select messages to act on several at once.',
   count: (n: number) => count(n, 'message'),

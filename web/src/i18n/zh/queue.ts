@@ -56,6 +56,7 @@ export const queue = {
   takenHere: '本页已取走',
   takenHint: '本页面取走且仍持有的消息。关闭或刷新页面后此列表会丢失，消息在重投间隔之后重新投递。',
   noneTaken: '本页面没有持有消息。点击“取消息…”取走一些。',
+  notes: '备注',
   redelivery: '重新投递',
   selectHint: '选择多条消息即可批量操作。',
   count: (n: number) => `${num(n)} 条消息`,

@@ -21,6 +21,12 @@ class TakenHere {
     await this.read(namespace, queue);
   }
 
+  /** Drops these: they were acknowledged, or put back into their queue. */
+  drop(namespace: string, queue: string, ids: string[]): void {
+    const left = this.of(namespace, queue).filter(({ message }) => !ids.includes(message.id));
+    this.#set(namespace, queue, left);
+  }
+
   /** Reads them again, and drops those that this page does not hold any more. */
   async read(namespace: string, queue: string): Promise<void> {
     const taken = Object.fromEntries(this.of(namespace, queue).map(({ message }) => [message.id, message]));
