@@ -71,7 +71,14 @@ test('messages are taken, and acknowledged, extended, returned and given back', 
     await panel.getByRole('button', { name: 'Give back' }).click();
     await inDialog(page, 'Give back').click();
     await page.getByText('This page holds no message.').waitFor();
+    const left = await queued('lorries');
+    assert.deepEqual(left.map((each) => [each.body, each.nacks, each.redeliveries]).sort(), [
+      ['blue', 1, 0],
+      ['green', 0, 0],
+      ['white', 0, 0],
+    ]);
 
+    await panel.getByRole('button', { name: 'Close' }).click();
     await take(page);
     await page.getByText('1 row selected').waitFor();
     await page.getByRole('table', { name: 'Messages' }).getByRole('link').click();
@@ -79,12 +86,7 @@ test('messages are taken, and acknowledged, extended, returned and given back', 
     await inDialog(page, 'Acknowledge').click();
     await page.getByText('This page holds no message.').waitFor();
   });
-  const left = await queued('lorries');
-  assert.deepEqual(left.map((each) => [each.body, each.nacks, each.redeliveries]).sort(), [
-    ['blue', 1, 0],
-    ['green', 0, 0],
-    ['white', 0, 0],
-  ]);
+  assert.equal((await queued('lorries')).length, 2);
 });
 
 test('a consumer waits for the first message of several queues', async () => {
@@ -152,7 +154,7 @@ test('many messages are added, one per line', async () => {
     await dialog.getByLabel('Messages').fill('first\n\nthird\n');
     await dialog.getByText('3 messages, 10 bytes, 1 of them empty.').waitFor();
     await dialog.getByText(/^Delay, retry/).click();
-    await dialog.getByLabel('At most in the queue').fill('2');
+    await dialog.getByLabel('Length limit').fill('2');
     await dialog.getByText('As a command').click();
     await dialog.getByText(/queue add coaches --lines --max-len 2/).waitFor();
     await inDialog(page, 'Add 3 messages').click();
@@ -195,7 +197,7 @@ test('a message is added from a file, as base64, and only if the queue is short'
   await visit({ path: '#/queues/crane', allowed: /404|409/ }, async (page) => {
     const dialog = page.getByRole('dialog');
     await button(page, 'Add a message').click();
-    await dialog.getByLabel('Kind of body').selectOption('A file');
+    await dialog.getByLabel('Kind').selectOption('A file');
     const bytes = Buffer.from([0, 255, 10]);
     await dialog.getByLabel('Choose a file…').setInputFiles({ name: 'a.bin', mimeType: '', buffer: bytes });
     await dialog.getByText('3 bytes').waitFor();
@@ -205,16 +207,16 @@ test('a message is added from a file, as base64, and only if the queue is short'
     await dialog.waitFor({ state: 'detached' });
 
     await button(page, 'Add a message').click();
-    await dialog.getByLabel('Kind of body').selectOption('Base64');
+    await dialog.getByLabel('Kind').selectOption('Base64');
     await dialog.getByLabel('Body', { exact: true }).fill('AAE');
     await dialog.getByText('This is not base64.').waitFor();
     assert.equal(await inDialog(page, 'Add the message').isDisabled(), true);
     await dialog.getByLabel('Body', { exact: true }).fill('/w==\n');
     await dialog.getByText(/^Delay, retry/).click();
-    await dialog.getByLabel('At most in the queue').fill('1');
+    await dialog.getByLabel('Length limit').fill('1');
     await inDialog(page, 'Add the message').click();
     await dialog.getByText('queue_too_long').waitFor();
-    await dialog.getByLabel('At most in the queue').fill('2');
+    await dialog.getByLabel('Length limit').fill('2');
     await inDialog(page, 'Add the message').click();
     await dialog.waitFor({ state: 'detached' });
   });
