@@ -1,4 +1,5 @@
 // Every screen: how it is loaded, and its place in the rail. Addresses are in `lib/paths.ts`.
+import Braces from '@lucide/svelte/icons/braces';
 import CalendarDays from '@lucide/svelte/icons/calendar-days';
 import CalendarCheck from '@lucide/svelte/icons/calendar-check';
 import Inbox from '@lucide/svelte/icons/inbox';
@@ -17,7 +18,7 @@ export interface ScreenEntry {
   load: () => Promise<{ default: Component }>;
   /** Shown in the rail with this icon. */
   icon?: Component;
-  /** The letter after `g`. */
+  /** The letter after `g`. The palette leads to a screen that has one. */
   key?: string;
   /** The screen that its breadcrumb leads to. */
   parent?: Screen;
@@ -27,6 +28,7 @@ export interface ScreenEntry {
 
 export const screens: Record<Screen, ScreenEntry> = {
   now: { load: () => import('./screens/now/Now.svelte'), icon: Activity, key: 'n' },
+  approvals: { load: () => import('./screens/approvals/Approvals.svelte'), key: 'a', parent: 'now' },
   jobs: { load: () => import('./screens/jobs/Jobs.svelte'), icon: ListChecks, key: 'j' },
   jobNew: { load: () => import('./screens/editor/JobNew.svelte'), parent: 'jobs', right: 'edit' },
   job: { load: () => import('./screens/job/Job.svelte'), parent: 'jobs' },
@@ -40,6 +42,8 @@ export const screens: Record<Screen, ScreenEntry> = {
   deadLetters: { load: () => import('./screens/dead-letters/DeadLetters.svelte'), icon: MailX, key: 'd' },
   calendars: { load: () => import('./screens/calendars/Calendars.svelte'), icon: CalendarCheck, key: 'b' },
   calendarDays: { load: () => import('./screens/calendars/CalendarDays.svelte'), parent: 'calendars' },
+  descriptors: { load: () => import('./screens/descriptors/Descriptors.svelte'), icon: Braces, key: 's' },
+  descriptor: { load: () => import('./screens/descriptors/Descriptor.svelte'), parent: 'descriptors' },
   tokens: { load: () => import('./screens/tokens/Tokens.svelte'), icon: KeyRound, key: 't', right: 'admin' },
 };
 

@@ -1,6 +1,7 @@
 // The address of every screen. The screens themselves are in `src/screens.ts`.
 export const paths = {
   now: '/',
+  approvals: '/approvals',
   jobs: '/jobs',
   jobNew: '/new-job',
   job: '/jobs/:name',
@@ -14,6 +15,8 @@ export const paths = {
   deadLetters: '/dead-letters',
   calendars: '/calendars',
   calendarDays: '/calendars/:name',
+  descriptors: '/descriptors',
+  descriptor: '/descriptors/:name',
   tokens: '/tokens',
 } as const;
 

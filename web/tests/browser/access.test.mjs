@@ -29,7 +29,7 @@ test('a wrong token is refused with words, a valid one signs in for the tab', as
 
 /** The actions on a screen; all that changes something begins with one of these words. */
 const ACTION =
-  /^(New|Create|Run now|Pause|Resume|Edit|Delete|Cancel|Retry|Replay|Discard|Add|Flush|Remove|Go back|Save|Select|Approve|Reject|Skip|Drain|Move|Kill|Send|Submit|Acknowledge|Deliver|Postpone|Give|Take|Extend|Return)\b/;
+  /^(New|Create|Run now|Pause|Resume|Edit|Delete|Cancel|Retry|Replay|Discard|Add|Flush|Remove|Go back|Save|Select|Approve|Reject|Skip|Drain|Move|Kill|Send|Submit|Store|Replace|Acknowledge|Deliver|Postpone|Give|Take|Extend|Return)\b/;
 function actions(page) {
   return page.evaluate(() => {
     const controls = document.querySelectorAll('main :is(button, a, input[type=checkbox]), aside button');
@@ -38,7 +38,7 @@ function actions(page) {
 }
 
 const HAVE_ACTIONS =
-  'jobs|new job|job|revisions|editor|runs|run|failed run|waiting run|running run|workflow|step|failed step|queues|queue|message|workers|dead letters|dead letter|calendars|business days|tokens'.split(
+  'jobs|new job|job|revisions|editor|runs|run|failed run|waiting run|running run|workflow|step|failed step|queues|queue|message|workers|dead letters|dead letter|calendars|business days|approval|descriptors|descriptor|tokens'.split(
     '|',
   );
 

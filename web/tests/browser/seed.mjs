@@ -1,4 +1,5 @@
 // Fills a namespace, so that every screen has something to show, with plain texts or with hostile ones.
+import { descriptorSet } from './descriptor-set.mjs';
 import { until } from './servers.mjs';
 
 const PLAIN = {
@@ -41,6 +42,7 @@ async function seed(api, ns, texts) {
   const program = 'printf "%s\\n" "$PUNCTUAL_PARAMS" "$0"; printf "%s\\n" "$0" >&2';
   const good = { process: { command: ['sh', '-c', program, long] } };
   await api('PUT', at('calendars', name), { description: long, weekly: ['mon', 'tue'], exclude: ['12-25'] });
+  await api('PUT', at('descriptors', name), { set_base64: descriptorSet().toString('base64') });
   const schedule = { cron: '0 2 * * *', timezone: 'Europe/Berlin', calendar: name };
   const job = { description: long, labels, params, search: ['customer'], schedule, task: good };
   await api('PUT', at('jobs', name), { ...job, description: 'old' });
@@ -120,6 +122,10 @@ async function seed(api, ns, texts) {
     'dead letter': link('/dead-letters', { letter: letter.id }),
     calendars: link('/calendars'),
     'business days': link(`/calendars/${name}`),
+    approvals: link('/approvals'),
+    approval: link('/approvals', { run: flow.id, step: name }),
+    descriptors: link('/descriptors'),
+    descriptor: link(`/descriptors/${name}`),
     tokens: link('/tokens'),
   };
 }

@@ -1,7 +1,9 @@
+import { approvals } from './approvals';
 import { calendar } from './calendar';
 import { calendars } from './calendars';
 import { common } from './common';
 import { deadLetters } from './dead-letters';
+import { descriptors } from './descriptors';
 import { editor } from './editor';
 import { errors } from './errors';
 import { event } from './event';
@@ -40,4 +42,6 @@ export const en = {
   calendars,
   tokens,
   deadLetters,
+  approvals,
+  descriptors,
 };

@@ -7,6 +7,7 @@ export const now = {
   attentionAtLeast: (n: number) => `More than ${count(n, 'thing')} need attention`,
   noJobs: 'No jobs yet',
   attentionTitle: 'Needs attention',
+  allApprovals: 'All waiting approvals:',
   nothingWrong: 'Nothing needs attention.',
   scopeAll: 'All namespaces',
   scopeLabel: 'Which namespaces',

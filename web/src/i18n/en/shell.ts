@@ -31,6 +31,7 @@ export const shell = {
   tokenHelp: 'An administrator makes a token with this command:',
   screens: {
     now: 'Now',
+    approvals: 'Approvals',
     jobs: 'Jobs',
     jobNew: 'New job',
     job: 'Job',
@@ -44,6 +45,8 @@ export const shell = {
     deadLetters: 'Dead letters',
     calendars: 'Business days',
     calendarDays: 'Business days',
+    descriptors: 'gRPC schemas',
+    descriptor: 'gRPC schema',
     tokens: 'Tokens',
   },
   palette: {

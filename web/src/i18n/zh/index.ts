@@ -1,8 +1,10 @@
 import type { en } from '../en';
+import { approvals } from './approvals';
 import { calendar } from './calendar';
 import { calendars } from './calendars';
 import { common } from './common';
 import { deadLetters } from './dead-letters';
+import { descriptors } from './descriptors';
 import { editor } from './editor';
 import { errors } from './errors';
 import { event } from './event';
@@ -41,4 +43,6 @@ export const zh = {
   calendars,
   tokens,
   deadLetters,
+  approvals,
+  descriptors,
 } satisfies typeof en;

@@ -8,6 +8,7 @@ export const now = {
   attentionAtLeast: (n: number) => `超过 ${num(n)} 项需要关注`,
   noJobs: '还没有任务',
   attentionTitle: '需要关注',
+  allApprovals: '全部待审批：',
   nothingWrong: '没有需要关注的事项。',
   scopeAll: '全部命名空间',
   scopeLabel: '命名空间范围',

@@ -32,6 +32,7 @@ export const shell = {
   tokenHelp: '管理员可用以下命令创建令牌：',
   screens: {
     now: '概览',
+    approvals: '待审批',
     jobs: '任务',
     jobNew: '新建任务',
     job: '任务',
@@ -45,6 +46,8 @@ export const shell = {
     deadLetters: '死信',
     calendars: '工作日历',
     calendarDays: '工作日历',
+    descriptors: '接口描述',
+    descriptor: '接口描述',
     tokens: '令牌',
   },
   palette: {
