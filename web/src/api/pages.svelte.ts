@@ -15,8 +15,10 @@ export class Pages<T> {
 
   /** When rows of a page go, its next reading may reach into the page after it: each item is listed once. */
   readonly items: T[] = $derived.by(() => {
-    const all = this.#pages.flatMap((page) => page.data?.items ?? []);
-    return [...new Map(all.map((item) => [this.#key(item), item])).values()];
+    const seen: Record<string, true> = Object.create(null);
+    return this.#pages
+      .flatMap((page) => page.data?.items ?? [])
+      .filter((item) => !seen[this.#key(item)] && (seen[this.#key(item)] = true));
   });
   readonly error = $derived(this.#pages.find((page) => page.error)?.error ?? null);
   /** The first page has been read. */

@@ -8,6 +8,8 @@ export const job = {
     overview: 'Overview',
     steps: 'Steps',
     runs: 'Runs',
+    log: 'Log',
+    skips: 'Skipped times',
     revisions: 'Revisions',
     definition: 'Definition',
   },
@@ -199,4 +201,26 @@ export const job = {
   removedField: 'removed',
   addedField: 'added',
   asFile: 'As a job file',
+  log: {
+    times: { plan: 'Due', schedule: 'Scheduled', start: 'Started', end: 'Ended' },
+    none: 'The log of a job has the command and the output of each run, the newest first. It is empty until the job runs.',
+    noMatch: 'No run matches these filters.',
+  },
+  skips: {
+    from: 'First due time',
+    to: 'Last due time',
+    count: 'Due times',
+    many: 'very many',
+    why: 'Why',
+    reason: {
+      misfire: 'missed: no node could fire them in time',
+      paused: 'the job was paused',
+      calendar: 'its calendar leaves these days out',
+      edited: 'an edit replaced the schedule',
+    } as Record<string, string>,
+    none: 'No due time of this job was skipped. A due time is skipped if the job is paused, if its calendar leaves the day out, if it was missed, or if an edit replaces the schedule.',
+    about:
+      'Due times for which no run was made. A run that was made and then skipped is in the list of runs.',
+    skippedRuns: 'Skipped runs',
+  },
 };

@@ -5,7 +5,15 @@ import { num } from '../plural';
 
 export const job = {
   title: '任务',
-  tabs: { overview: '概览', steps: '步骤', runs: '运行', revisions: '版本', definition: '定义' },
+  tabs: {
+    overview: '概览',
+    steps: '步骤',
+    runs: '运行',
+    log: '日志',
+    skips: '跳过的时间',
+    revisions: '版本',
+    definition: '定义',
+  },
   unknown: '没有这个任务，它可能已被删除。',
   toJobs: '全部任务',
   sections: '任务的各部分',
@@ -192,4 +200,25 @@ export const job = {
   removedField: '已移除',
   addedField: '已添加',
   asFile: '任务文件',
+  log: {
+    times: { plan: '应执行', schedule: '已调度', start: '开始', end: '结束' },
+    none: '任务的日志列出每次运行的命令和输出，最新的在前。任务运行之后这里才有内容。',
+    noMatch: '没有运行符合这些筛选条件。',
+  },
+  skips: {
+    from: '首个应执行时间',
+    to: '最后一个应执行时间',
+    count: '次数',
+    many: '极多',
+    why: '原因',
+    reason: {
+      misfire: '错过触发：没有节点能及时触发',
+      paused: '任务已暂停',
+      calendar: '日历排除了这些日子',
+      edited: '调度已被修改',
+    } as Record<string, string>,
+    none: '此任务没有跳过任何应执行时间。任务暂停、日历排除当天、错过触发，或调度被修改时，应执行时间会被跳过。',
+    about: '这些应执行时间没有创建运行。已创建但随后被跳过的运行在运行列表中。',
+    skippedRuns: '查看跳过的运行',
+  },
 } satisfies typeof en;
