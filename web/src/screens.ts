@@ -39,6 +39,7 @@ export const screens: Record<Screen, ScreenEntry> = {
   queues: { load: () => import('./screens/queues/Queues.svelte'), icon: Inbox, key: 'q' },
   queue: { load: () => import('./screens/queue/Queue.svelte'), parent: 'queues' },
   workers: { load: () => import('./screens/workers/Workers.svelte'), icon: Server, key: 'w' },
+  metrics: { load: () => import('./screens/metrics/Metrics.svelte'), key: 'm', parent: 'workers' },
   deadLetters: { load: () => import('./screens/dead-letters/DeadLetters.svelte'), icon: MailX, key: 'd' },
   calendars: { load: () => import('./screens/calendars/Calendars.svelte'), icon: CalendarCheck, key: 'b' },
   calendarDays: { load: () => import('./screens/calendars/CalendarDays.svelte'), parent: 'calendars' },

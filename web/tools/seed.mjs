@@ -1,4 +1,5 @@
 // Fills a server with the jobs of a payment company, through REST. Returns the addresses of the screens by name.
+import { descriptorSet } from '../tests/browser/descriptor-set.mjs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const NS = 'namespaces/payments';
@@ -82,6 +83,11 @@ const ONBOARD = {
     welcome: { needs: ['account'], task: { noop: {} } },
   },
   finally: { record: { task: { shell: 'echo recorded' } } },
+};
+
+const PAYOUT = {
+  'four-eyes': { approve: { within: '8h' } },
+  send: { needs: ['four-eyes'], task: { queue: { name: 'bank-transfers' } } },
 };
 
 const cron = (expression, timezone, calendar) => ({ cron: expression, timezone, calendar });
@@ -210,6 +216,11 @@ export async function seed(api) {
   for (const name of QUICK) await save(name, { schedule: { every: '10s' } });
   await api('PATCH', `${NS}/jobs/nightly-settlement`, { timeout: '30m', retry: { attempts: 4 } });
   const run = async (job, body = {}) => (await api('POST', `${NS}/jobs/${job}/run`, body)).id;
+  const set_base64 = descriptorSet(['Settle', 'Import', 'Export', 'Totals']).toString('base64');
+  for (const name of ['orders', 'ledger', 'fraud-scores'])
+    await api('PUT', `${NS}/descriptors/${name}`, { set_base64 });
+  await api('PUT', `${NS}/jobs/payout-batch`, { task: { workflow: { steps: PAYOUT } } });
+  for (const batch of ['north', 'east', 'south']) await run('payout-batch', { params: { batch } });
   const settled = await run('nightly-settlement');
   const stuck = await run('fraud-training');
   const split = await run('reconcile-merchants');
@@ -220,12 +231,16 @@ export async function seed(api) {
     await run('chargeback-report', { params: { merchant, month: '2026-10' } });
   await run('month-end-close', { delay: '3h' });
   await api('POST', `${NS}/jobs/sanction-list/pause`);
+  await api('POST', `${NS}/jobs/fx-rates/pause`);
+  await sleep(25_000);
+  await api('POST', `${NS}/jobs/fx-rates/resume`);
   await queues(api);
   await api('POST', 'tokens', { name: 'deploy', role: 'admin', expires_in: '90d' });
   await api('POST', 'tokens', { name: 'dashboard', role: 'reader' });
   await sleep(WHILE_MS);
   for (const name of QUICK) await save(name);
 
+  const [first] = (await api('GET', `${NS}/approvals`)).items;
   const [letter] = (await api('GET', `${NS}/dead-letters`)).items;
   const link = (path, query = '') => `#${path}?ns=payments${query}`;
   return {
@@ -233,6 +248,9 @@ export async function seed(api) {
     jobs: link('/jobs'),
     job: link('/jobs/merchant-webhooks'),
     'job-runs': link('/jobs/merchant-webhooks', '&tab=runs'),
+    'job-log': link('/jobs/merchant-webhooks', '&tab=log'),
+    'job-skips': link('/jobs/fx-rates', '&tab=skips'),
+    'job-skips-none': link('/jobs/merchant-webhooks', '&tab=skips'),
     'job-revisions': link('/jobs/nightly-settlement', '&tab=revisions'),
     'job-definition': link('/jobs/nightly-settlement', '&tab=definition'),
     'job-new': link('/new-job'),
@@ -255,6 +273,11 @@ export async function seed(api) {
     queues: link('/queues'),
     queue: link('/queues/bank-transfers'),
     workers: link('/workers'),
+    metrics: link('/metrics'),
+    approvals: link('/approvals'),
+    approval: link('/approvals', `&run=${first.run}&step=${first.step}`),
+    descriptors: link('/descriptors'),
+    descriptor: link('/descriptors/orders'),
     'dead-letters': link('/dead-letters'),
     'dead-letter': link('/dead-letters', `&letter=${letter.id}`),
     calendars: link('/calendars'),
@@ -265,6 +288,8 @@ export async function seed(api) {
     'empty-runs': '#/runs?ns=empty',
     'empty-queues': '#/queues?ns=empty',
     'empty-dead-letters': '#/dead-letters?ns=empty',
+    'empty-approvals': '#/approvals?ns=empty',
+    'empty-descriptors': '#/descriptors?ns=empty',
     'empty-calendars': '#/calendars?ns=empty',
     'runs-no-match': link('/runs', '&search=nothing'),
     'run-unknown': link('/runs/1'),

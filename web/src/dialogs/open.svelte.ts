@@ -1,7 +1,7 @@
 // The dialogs that belong to no screen: the palette opens them everywhere. `App.svelte` draws the open one.
 
 /** `name`: the event that the form names at first. */
-export type Open = { what: 'event'; name: string } | { what: 'submit' };
+export type Open = { what: 'event'; name: string } | { what: 'submit' } | { what: 'export' };
 
 class Dialogs {
   open: Open | null = $state.raw(null);

@@ -2,11 +2,23 @@
 import { ApiError, isAbort, send, type Options } from '../api/client';
 
 /** Saves an answer of the server as a file. The browser keeps a long one on disk while it arrives. */
-export async function download(path: string, name: string, options: Options = {}): Promise<void> {
+export async function download(
+  path: string,
+  name: string,
+  options: Options = {},
+  onprogress?: (bytes: number) => void,
+): Promise<void> {
   const answer = await send('GET', path, options);
   let content: Blob;
+  let done = 0;
+  const counter = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
+    transform(chunk, target) {
+      onprogress?.((done += chunk.byteLength));
+      target.enqueue(chunk);
+    },
+  });
   try {
-    content = await answer.blob();
+    content = await new Response(answer.body?.pipeThrough(counter)).blob();
   } catch (error) {
     if (isAbort(error)) throw error;
     throw new ApiError(0, 'unreachable', 'The file is not complete', 'The node stopped sending the file.');

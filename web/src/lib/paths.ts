@@ -12,6 +12,7 @@ export const paths = {
   queues: '/queues',
   queue: '/queues/:name',
   workers: '/workers',
+  metrics: '/metrics',
   deadLetters: '/dead-letters',
   calendars: '/calendars',
   calendarDays: '/calendars/:name',

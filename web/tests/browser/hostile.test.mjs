@@ -12,7 +12,7 @@ before(async () => {
 
 /** The screens that show one of the texts in full, with the mark made visible. */
 const SHOW_IT =
-  'job,definition,run,failed run,waiting run,run without a job,queues,queue,message,dead letter,calendars,business days'.split(
+  'job,definition,log of a job,run,failed run,waiting run,run without a job,queues,queue,message,dead letter,calendars,business days'.split(
     ',',
   );
 

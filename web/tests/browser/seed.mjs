@@ -60,6 +60,8 @@ async function seed(api, ns, texts) {
   });
   const resumed = new Date(Date.now() + 30 * 86_400_000).toISOString();
   await api('POST', at('jobs', 'paused', 'pause'), { reason: line + long.slice(0, 700), until: resumed });
+  await api('PUT', at('jobs', 'rested'), { schedule: { every: '1s' }, task: { noop: {} } });
+  await api('POST', at('jobs', 'rested', 'pause'), {});
   await api('PUT', at('jobs', 'listener'), { schedule: { event: { name } }, task: { noop: {} } });
   const steps = { [name]: { approve: {} }, after: { needs: [name], task: { noop: {} } } };
   await api('PUT', at('jobs', 'flow'), {
@@ -84,6 +86,12 @@ async function seed(api, ns, texts) {
   await until(async () => (await api('GET', at('runs', busy.id))).started_at);
   const eventsOf = async (id) => (await api('GET', `${at('runs', id)}?events=true`)).events;
   await until(async () => (await eventsOf(flow.id)).some((event) => event.what === 'split'));
+  // At least one due time is in the pause by now, or in a second.
+  const skips = async () => (await api('GET', at('jobs', 'rested', 'skips'))).items.length > 0;
+  await new Promise((later) => setTimeout(later, 1_100));
+  await api('POST', at('jobs', 'rested', 'resume'), {});
+  await until(skips);
+  await api('PUT', at('jobs', 'rested'), { task: { noop: {} } });
   const [letter] = (await api('GET', at('dead-letters'))).items;
 
   const link = (path, query = {}) => {
@@ -97,6 +105,8 @@ async function seed(api, ns, texts) {
     'new job': link('/new-job'),
     job: link(`/jobs/${name}`),
     'runs of a job': link(`/jobs/${name}`, { tab: 'runs' }),
+    'log of a job': link(`/jobs/${name}`, { tab: 'log' }),
+    'skips of a job': link('/jobs/rested', { tab: 'skips' }),
     'paused job': link('/jobs/paused'),
     'job of an event': link('/jobs/listener'),
     revisions: link(`/jobs/${name}`, { tab: 'revisions', rev: '1', with: 'now' }),
@@ -118,6 +128,7 @@ async function seed(api, ns, texts) {
     queue: link(queue),
     message: link(queue, { message: message.id }),
     workers: link('/workers'),
+    metrics: link('/metrics'),
     'dead letters': link('/dead-letters'),
     'dead letter': link('/dead-letters', { letter: letter.id }),
     calendars: link('/calendars'),

@@ -7,8 +7,10 @@ import { descriptors } from './descriptors';
 import { editor } from './editor';
 import { errors } from './errors';
 import { event } from './event';
+import { exports } from './exports';
 import { job } from './job';
 import { jobs } from './jobs';
+import { metrics } from './metrics';
 import { now } from './now';
 import { queue } from './queue';
 import { queues } from './queues';
@@ -44,4 +46,6 @@ export const en = {
   deadLetters,
   approvals,
   descriptors,
+  exports,
+  metrics,
 };

@@ -42,6 +42,7 @@ export const shell = {
     queues: 'Queues',
     queue: 'Queue',
     workers: 'Workers',
+    metrics: 'Metrics',
     deadLetters: 'Dead letters',
     calendars: 'Business days',
     calendarDays: 'Business days',

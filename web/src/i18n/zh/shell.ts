@@ -43,6 +43,7 @@ export const shell = {
     queues: '队列',
     queue: '队列',
     workers: '执行节点',
+    metrics: '监控指标',
     deadLetters: '死信',
     calendars: '工作日历',
     calendarDays: '工作日历',
