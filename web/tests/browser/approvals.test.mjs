@@ -16,7 +16,7 @@ const IN = 'ns=signing';
 /** The runs of a job whose steps wait for an approval. */
 async function waiting(job, count) {
   const steps = { check: { approve: { within: '1h' } }, after: { needs: ['check'], task: { noop: {} } } };
-  await api('PUT', at(`jobs/${job}`), { task: { workflow: { steps } } });
+  await api('PUT', at(`jobs/${job}`), { overlap: 'allow', task: { workflow: { steps } } });
   const ids = [];
   for (let made = 0; made < count; made += 1) ids.push((await api('POST', at(`jobs/${job}/run`), {})).id);
   const listed = async () => {

@@ -36,11 +36,11 @@ test('a schema is stored from a file, shown, replaced, downloaded and deleted', 
     assert.equal(await methods.getByText('Watch').count(), 0); // a streaming method
     await page.getByText('method: orders.v1.Orders/Settle').waitFor();
 
+    const { version } = await read();
     await button(page, 'Replace…').click();
     await file.setInputFiles(fileOf(descriptorSet(['Settle', 'Import'])));
     await inDialog(page, 'Replace').click();
     await methods.getByText('Import', { exact: true }).waitFor();
-    await page.getByText('version 2').waitFor();
 
     const downloaded = page.waitForEvent('download');
     await button(page, 'Download').click();
@@ -50,7 +50,7 @@ test('a schema is stored from a file, shown, replaced, downloaded and deleted', 
 
     await page.getByRole('navigation', { name: 'Path' }).getByRole('link', { name: 'gRPC schemas' }).click();
     await page.getByRole('link', { name: 'shop', exact: true }).click();
-    assert.equal((await read()).version, 2);
+    assert.ok((await read()).version > version);
     await button(page, 'Delete…').click();
     await page.getByLabel('Type shop to confirm.').fill('shop');
     await inDialog(page, 'Delete').click();
@@ -62,7 +62,7 @@ test('a schema is stored from a file, shown, replaced, downloaded and deleted', 
 
 test('a name that is taken is refused, and the schema stays', async () => {
   const set_base64 = descriptorSet().toString('base64');
-  await api('PUT', inDefault('descriptors/taken'), { set_base64 });
+  const { version } = await api('PUT', inDefault('descriptors/taken'), { set_base64 });
   await visit({ path: '#/descriptors', allowed: /409/ }, async (page) => {
     await button(page, 'Store a schema').click();
     const dialog = page.getByRole('dialog');
@@ -71,5 +71,5 @@ test('a name that is taken is refused, and the schema stays', async () => {
     await inDialog(page, 'Store a schema').click();
     await dialog.getByRole('alert').getByText('descriptor_exists').waitFor();
   });
-  assert.equal((await api('GET', inDefault('descriptors/taken'))).version, 1);
+  assert.equal((await api('GET', inDefault('descriptors/taken'))).version, version);
 });

@@ -70,7 +70,7 @@ test('the history is downloaded, limited to a time', async () => {
     // The dialog begins with the times of the list.
     await go(page, '#/runs?until=2020-01-01T00:00:00Z');
     await page.keyboard.press('Control+K');
-    await page.getByRole('combobox').fill('Export');
+    await page.getByRole('dialog').getByRole('combobox').fill('Export');
     await page.getByRole('option', { name: 'Export the history' }).click();
     await page.getByLabel('Due from (optional)').fill('2021-01-01T00:00');
     await page.getByText('The end is before the beginning.').waitFor();

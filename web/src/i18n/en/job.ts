@@ -211,6 +211,7 @@ export const job = {
     to: 'Last due time',
     count: 'Due times',
     many: 'very many',
+    revision: 'Schedule of',
     why: 'Why',
     reason: {
       misfire: 'missed: no node could fire them in time',

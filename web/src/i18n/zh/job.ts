@@ -210,6 +210,7 @@ export const job = {
     to: '最后一个应执行时间',
     count: '次数',
     many: '极多',
+    revision: '调度所属版本',
     why: '原因',
     reason: {
       misfire: '错过触发：没有节点能及时触发',
