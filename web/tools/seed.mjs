@@ -219,7 +219,7 @@ export async function seed(api) {
   const set_base64 = descriptorSet(['Settle', 'Import', 'Export', 'Totals']).toString('base64');
   for (const name of ['orders', 'ledger', 'fraud-scores'])
     await api('PUT', `${NS}/descriptors/${name}`, { set_base64 });
-  await api('PUT', `${NS}/jobs/payout-batch`, { task: { workflow: { steps: PAYOUT } } });
+  await api('PUT', `${NS}/jobs/payout-batch`, { overlap: 'allow', task: { workflow: { steps: PAYOUT } } });
   for (const batch of ['north', 'east', 'south']) await run('payout-batch', { params: { batch } });
   const settled = await run('nightly-settlement');
   const stuck = await run('fraud-training');
