@@ -10,67 +10,25 @@
 //! overlap ──may start──▶ limits ──ready──▶ assign
 
 pub(crate) mod counters;
+pub(crate) mod rates;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::change::{Holder, RATE_PREFIX, UniqueKey};
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::job::Definition;
-use punctual_core::job::limit::{Rate, UsedUntil};
+use punctual_core::job::limit::Rate;
 use punctual_core::planted::{Fault, is_planted};
 use punctual_core::run::{Event, Reason, State, Wait};
-use rustc_hash::FxHashMap;
 
 use crate::Shard;
 use crate::deadline::Deadline;
 use crate::event::Context;
 use crate::memory::{LiveJob, LiveRun, Stored};
 use counters::{Counters, LimitKey, LimitedRun};
-
-/// The row of a rate is kept longer than the rate is used, so that it is not pruned while the shard may still write it.
-const ROW_KEPT: Duration = Duration::from_secs(60);
-
-/// What the rates of a shard have used up, by the text of their rows.
-#[derive(Debug, Default)]
-pub(crate) struct Rates {
-    used: FxHashMap<Arc<str>, UsedUntil>,
-    /// When each of them is forgotten.
-    ends: BTreeSet<(Timestamp, Arc<str>)>,
-    /// For which of these moments there is a deadline.
-    expected: Option<Timestamp>,
-}
-
-impl Rates {
-    pub(crate) fn load(&mut self, rows: Vec<UniqueKey>) {
-        for row in rows {
-            self.note(row.key, UsedUntil::at(row.expires_at.before(ROW_KEPT)));
-        }
-    }
-
-    fn used(&self, row: &Arc<str>) -> UsedUntil {
-        self.used.get(row).copied().unwrap_or_default()
-    }
-
-    /// Returns whether it was in use.
-    fn note(&mut self, row: Arc<str>, used: UsedUntil) -> bool {
-        let before = self.used.insert(Arc::clone(&row), used);
-        if let Some(before) = before {
-            self.ends.remove(&(before.forgotten_at(), Arc::clone(&row)));
-        }
-        self.ends.insert((used.forgotten_at(), row));
-        before.is_some()
-    }
-
-    fn pop_free(&mut self, now: Timestamp) -> Option<Arc<str>> {
-        let (_, row) = self.ends.first().filter(|(at, _)| *at <= now)?.clone();
-        self.ends.pop_first();
-        self.used.remove(&row);
-        Some(row)
-    }
-}
+use rates::ROW_KEPT;
 
 /// What holds a run back: the index of a limit, and when its rate allows the run.
 struct Block {

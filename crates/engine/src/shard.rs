@@ -21,12 +21,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::deadline::{Deadline, LAZY_DUE};
 use crate::event::{Context, Effect, Event};
-use crate::limits::Rates;
+use crate::limits::rates::Rates;
 use crate::memory::{Fetched, JobKey, LiveJob, LiveRun, Pins, Stored};
 use crate::plan::{Plan, TimerOwner};
 use crate::queue::{OpenNotices, Queues};
 use crate::statistics::Tallies;
-use crate::topics::Topics;
+use crate::topics::listeners::Topics;
 use crate::wheel::Wheel;
 use crate::workflow::Flow;
 

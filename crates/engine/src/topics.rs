@@ -6,6 +6,8 @@
 //!
 //! settle, event ──notice──▶ start of the job ──▶ overlap
 
+pub(crate) mod listeners;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +28,6 @@ use punctual_core::topic::{
     self, Happening, Listener, ListenerRecord, NewEvent, Topic, TopicKey, Upstream, Wake, What,
 };
 use punctual_core::workflow::StepKey;
-use rustc_hash::FxHashMap;
 
 use crate::Shard;
 use crate::event::Context;
@@ -34,67 +35,6 @@ use crate::intake::Reply;
 
 /// How long it is remembered that an event was sent, and that it has started a job.
 pub(crate) const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
-
-/// The listeners of a shard's topics.
-#[derive(Debug, Default)]
-pub(crate) struct Topics {
-    by_topic: FxHashMap<TopicKey, Vec<Arc<ListenerRecord>>>,
-    /// How many listeners queues have.
-    of_queues: usize,
-    /// Rows that the next batch writes. `None` means that the row is deleted.
-    unwritten: Vec<(i64, Option<Arc<ListenerRecord>>)>,
-}
-
-impl Topics {
-    pub(crate) fn load(&mut self, listeners: Vec<Arc<ListenerRecord>>) {
-        listeners.into_iter().for_each(|listener| self.insert(listener));
-    }
-
-    pub(crate) fn of(&self, topic: &TopicKey) -> &[Arc<ListenerRecord>] {
-        self.by_topic.get(topic).map_or(&[], Vec::as_slice)
-    }
-
-    fn add(&mut self, record: ListenerRecord) {
-        let record = Arc::new(record);
-        self.unwritten.push((record.number, Some(Arc::clone(&record))));
-        self.insert(record);
-    }
-
-    fn insert(&mut self, record: Arc<ListenerRecord>) {
-        self.of_queues += usize::from(matches!(record.topic.topic, Topic::Queue(_)));
-        self.by_topic.entry(record.topic.clone()).or_default().push(record);
-    }
-
-    /// Whether any queue has listeners.
-    pub(crate) fn has_queues(&self) -> bool {
-        self.of_queues > 0
-    }
-
-    fn remove(&mut self, topic: &TopicKey, is_gone: impl Fn(&ListenerRecord) -> bool) {
-        let Some(listeners) = self.by_topic.get_mut(topic) else { return };
-        for gone in listeners.extract_if(.., |listener| is_gone(listener)) {
-            self.unwritten.push((gone.number, None));
-            self.of_queues -= usize::from(matches!(topic.topic, Topic::Queue(_)));
-        }
-        if listeners.is_empty() {
-            self.by_topic.remove(topic);
-        }
-    }
-
-    /// The queues that have listeners.
-    pub(crate) fn queues(&self) -> impl Iterator<Item = &TopicKey> {
-        self.by_topic.keys().filter(|key| matches!(key.topic, Topic::Queue(_)))
-    }
-
-    /// The rows to write. `None` means that the row is deleted.
-    pub(crate) fn take_unwritten(&mut self) -> Vec<(i64, Option<Arc<ListenerRecord>>)> {
-        std::mem::take(&mut self.unwritten)
-    }
-
-    pub(crate) fn dirty_rows(&self) -> usize {
-        self.unwritten.len()
-    }
-}
 
 impl Shard {
     /// Asks every topic of a job to make it a listener.
@@ -198,7 +138,7 @@ impl Shard {
     /// Tells the jobs that follow the job of a run that it has ended.
     pub(crate) fn tell_followers(&mut self, ended: &Run, cx: &Context<'_>) {
         let Some(name) = ended.job_name().filter(|_| ended.parent().is_none()) else { return };
-        if self.topics.by_topic.is_empty()
+        if self.topics.is_empty()
             || ended.status() == Status::Skipped
             || is_planted(Fault::FollowerIsNotTold)
         {
