@@ -100,6 +100,8 @@ pub struct Definition {
     /// A lost attempt is not retried.
     pub at_most_once: bool,
     pub overlap: Overlap,
+    /// How long a lost attempt still counts as running: its worker may execute it although nobody hears of it.
+    pub overlap_grace: Option<Duration>,
     pub misfire: Misfire,
     pub priority: u8,
     /// Each of them must allow a run.
@@ -131,6 +133,7 @@ impl Definition {
             retry: Retry::default(),
             at_most_once: false,
             overlap: Overlap::Skip,
+            overlap_grace: None,
             misfire: Misfire::default(),
             priority: 5,
             limits: Vec::new(),

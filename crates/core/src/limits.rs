@@ -53,6 +53,7 @@ pub const MOVES_MAX: u32 = 100;
 /// The time between the request to stop and the kill, if the job does not set it, and its maximum.
 pub const GRACE: Duration = Duration::from_secs(10);
 pub const GRACE_MAX: Duration = Duration::from_secs(600);
+pub const OVERLAP_GRACE_MAX: Duration = Duration::from_secs(3600);
 /// The message of a progress report.
 pub const PROGRESS_MESSAGE_BYTES_MAX: usize = 256;
 /// A checkpoint, as JSON: it is part of the run's row, which is written with every change of the run.

@@ -259,6 +259,9 @@ impl Shard {
     /// Ends a run whose worker does not stop its attempt. The worker gets no more work until it says that the attempt
     /// has ended.
     pub(crate) fn give_up_overdue(&mut self, run: RunId, token: Token, cx: &mut Context<'_>) {
+        if self.losses.get(&run) == Some(&token) {
+            return; // It was lost meanwhile, and its `overlap_grace` ends it.
+        }
         let state = self.runs.get(&run).map(|live| live.run.state.clone());
         if let Some(State::Running { assignee: Assignee::Worker(worker), .. }) = state
             && self.transition(run, Event::NotStopped { token }, cx)

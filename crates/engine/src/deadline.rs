@@ -17,6 +17,8 @@ pub(crate) enum Deadline {
     /// A run may have gathered its events.
     Events(RunId),
     Timeout(RunId, Token),
+    /// A lost attempt no longer counts as running.
+    Lost(RunId, Token),
     /// The worker of an attempt should have stopped it by now.
     Overdue(RunId, Token),
     /// Its worker has not stopped it, and has had the time to say so.

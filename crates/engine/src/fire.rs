@@ -67,6 +67,8 @@ impl Shard {
                     self.stop(run, Cause::Timeout, cx);
                 }
             }
+            Deadline::Lost(run, token) if self.forget_loss(run, token) => self.give_up(run, token, cx),
+            Deadline::Lost(..) => {}
             // Reports that arrived while nothing could be applied are applied before the second deadline.
             Deadline::Overdue(run, token) if self.runs_under(run, token) => {
                 self.deadlines.insert(cx.elapsed + LAZY_MAX, Deadline::NotStopped(run, token));

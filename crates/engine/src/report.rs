@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use punctual_core::attempt::{Order, Outcome, Report};
+use punctual_core::attempt::{End, Order, Outcome, Report};
 use punctual_core::cut::keep_end;
 use punctual_core::ids::{RunId, Token, WorkerId};
 use punctual_core::limits::{ERROR_BYTES_MAX, OUTPUT_BYTES_MAX};
@@ -15,7 +15,7 @@ use punctual_core::progress::Progress;
 use punctual_core::run::{Cause, Event, Run, State};
 
 use crate::Shard;
-use crate::deadline::LAZY_MAX;
+use crate::deadline::{Deadline, LAZY_MAX};
 use crate::event::{Context, Effect};
 
 impl Shard {
@@ -61,7 +61,10 @@ impl Shard {
             }
             Report::Finished { run, token, outcome } => {
                 cx.pool.attempt_ended(worker, run, token);
-                if !self.transition(run, Event::Reported { token, outcome: cut(outcome) }, cx) {
+                let is_lost = self.forget_loss(run, token) && outcome.end != End::Succeeded;
+                let event =
+                    if is_lost { Event::Lost { token } } else { Event::Reported { token, outcome: cut(outcome) } };
+                if !self.transition(run, event, cx) {
                     cx.pool.counts_mut().stale_reports += 1;
                 }
                 cx.order(worker.clone(), Order::Acknowledge { run, token });
@@ -88,12 +91,36 @@ impl Shard {
         })
     }
 
-    /// The worker of an attempt is considered dead. If it is connected, it is told to stop: its result is outdated.
+    /// The worker of an attempt is considered dead. With an `overlap_grace` the attempt counts as running until that is
+    /// over, or until its worker says that it has ended.
     pub(crate) fn lost(&mut self, run: RunId, token: Token, cx: &mut Context<'_>) {
-        let worker = self.runs.get(&run).and_then(|live| live.run.assignee.as_ref()?.worker().cloned());
-        if self.transition(run, Event::Lost { token }, cx)
-            && let Some(worker) = worker.filter(|worker| cx.pool.roster().is_present(worker))
-        {
+        let grace = self.runs.get(&run).and_then(|live| live.definition.overlap_grace);
+        let Some(grace) = grace else { return self.give_up(run, token, cx) };
+        if self.runs_under(run, token) && self.losses.insert(run, token) != Some(token) {
+            self.deadlines.insert(cx.elapsed + grace, Deadline::Lost(run, token));
+            self.order_outdated(run, token, cx);
+        }
+    }
+
+    /// Returns whether the attempt is a lost one that still counts as running. It no longer does.
+    pub(crate) fn forget_loss(&mut self, run: RunId, token: Token) -> bool {
+        let is_lost = self.losses.get(&run) == Some(&token);
+        if is_lost {
+            self.losses.remove(&run);
+        }
+        is_lost
+    }
+
+    pub(crate) fn give_up(&mut self, run: RunId, token: Token, cx: &mut Context<'_>) {
+        self.order_outdated(run, token, cx);
+        self.transition(run, Event::Lost { token }, cx);
+    }
+
+    /// Tells the worker of a lost attempt to stop it, if the worker is connected.
+    fn order_outdated(&self, run: RunId, token: Token, cx: &mut Context<'_>) {
+        let Some(live) = self.runs.get(&run).filter(|_| self.runs_under(run, token)) else { return };
+        let worker = live.run.assignee.as_ref().and_then(|assignee| assignee.worker().cloned());
+        if let Some(worker) = worker.filter(|worker| cx.pool.roster().is_present(worker)) {
             cx.order(worker, Order::Cancel { run, token, cause: Cause::Outdated });
         }
     }

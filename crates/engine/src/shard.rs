@@ -64,6 +64,8 @@ pub struct Shard {
     pub(crate) fetched: Fetched,
     /// Ready runs whose only permitted worker is absent, and since when (elapsed time).
     pub(crate) absent: FxHashMap<RunId, Elapsed>,
+    /// Lost attempts that still count as running, because their job has an `overlap_grace`.
+    pub(crate) losses: FxHashMap<RunId, Token>,
     pub(crate) queues: Queues,
     pub(crate) end_notices: OpenNotices,
     pub(crate) topics: Topics,
@@ -140,6 +142,7 @@ impl Shard {
             pins: Pins::default(),
             fetched: Fetched::default(),
             absent: FxHashMap::default(),
+            losses: FxHashMap::default(),
             queues: Queues::default(),
             end_notices: OpenNotices::default(),
             topics: Topics::default(),

@@ -3,6 +3,7 @@
 use Status::{Cancelled, Ready, Running, Skipped, Succeeded, Waiting};
 use punctual_core::attempt::End;
 use punctual_core::job::{Definition, Limit, Overlap};
+use punctual_core::ids::RunId;
 use punctual_core::limits::HELD_PER_JOB_MAX;
 use punctual_core::run::{Cause, Reason, Status};
 
@@ -77,6 +78,48 @@ fn a_cancelled_place_is_free_when_its_worker_is_lost() {
     let mut rig = three(Overlap::Replace);
     rig.lose_worker();
     assert_eq!(rig.statuses("job"), [Cancelled, Cancelled, Ready]);
+}
+
+/// A job whose lost attempts count as running for 30 s more, with a run that waits for the first.
+fn two_of_a_lost_worker() -> (Rig, [RunId; 2]) {
+    let mut rig = Rig::new(5);
+    rig.put("job", Definition { overlap_grace: Some(span("30s")), ..job(Overlap::Queue) });
+    let runs = [rig.start("job"), rig.start("job")];
+    rig.lose_worker();
+    (rig, runs)
+}
+
+#[test]
+fn with_an_overlap_grace_nothing_starts_soon_after_a_loss() {
+    let (mut rig, [first, second]) = two_of_a_lost_worker();
+    rig.join(5);
+    rig.advance("29s");
+    assert_eq!((rig.status(first), rig.status(second)), (Running, Waiting));
+    assert_eq!(rig.assigned(), [first], "its first attempt only");
+    rig.advance("1s");
+    assert_eq!(rig.assigned(), [first, first]);
+    rig.succeed(first);
+    assert_eq!((rig.status(first), rig.status(second)), (Succeeded, Running));
+}
+
+#[test]
+fn a_lost_attempt_that_has_ended_no_longer_counts_as_running() {
+    for (end, status) in [(End::Failed, Ready), (End::Succeeded, Succeeded)] {
+        let (mut rig, [first, _]) = two_of_a_lost_worker();
+        rig.report(first, end);
+        assert_eq!(rig.status(first), status, "a loss uses up no attempt");
+    }
+}
+
+#[test]
+fn a_cancel_reaches_a_lost_attempt_during_its_overlap_grace() {
+    let (mut rig, [first, second]) = two_of_a_lost_worker();
+    rig.ask(cancel(first)).expect("it counts as running");
+    rig.join(5);
+    rig.advance("29s");
+    assert_eq!((rig.status(first), rig.status(second)), (Running, Waiting));
+    rig.advance("1s");
+    assert_eq!((rig.status(first), rig.status(second)), (Cancelled, Running));
 }
 
 #[test]

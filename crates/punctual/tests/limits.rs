@@ -136,6 +136,7 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
             "the run fails: `moved_too_often`",
         ),
         ("`grace` of a job", span(limits::GRACE_MAX), "422 `invalid`"),
+        ("`overlap_grace` of a job", span(limits::OVERLAP_GRACE_MAX), "422 `invalid`"),
         ("message of a progress report", bytes(limits::PROGRESS_MESSAGE_BYTES_MAX), "422 `invalid`"),
         ("checkpoint, as JSON", bytes(limits::CHECKPOINT_BYTES_MAX), "422 `invalid`"),
         ("progress report over gRPC", bytes(http::BODY_BYTES_MAX), "`OUT_OF_RANGE`"),

@@ -79,6 +79,9 @@ pub struct JobFile {
     pub at_most_once: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap: Option<Overlap>,
+    /// How long a lost attempt still counts as running.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overlap_grace: Option<Span>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub misfire: Option<Misfire>,
     #[serde(default, deserialize_with = "small::option", skip_serializing_if = "Option::is_none")]
@@ -197,6 +200,7 @@ impl JobFile {
         definition.retry = self.retry.unwrap_or_default().into_core();
         definition.at_most_once = self.at_most_once.unwrap_or(definition.at_most_once);
         definition.overlap = self.overlap.map_or(definition.overlap, Into::into);
+        definition.overlap_grace = self.overlap_grace.map(|span| span.0);
         definition.misfire = self.misfire.unwrap_or_default().into_core();
         definition.priority = self.priority.unwrap_or(definition.priority);
         definition.route = self.route.unwrap_or_default().into_core();
@@ -228,6 +232,7 @@ impl JobFile {
             retry: Some(Retry::of(&definition.retry)),
             at_most_once: Some(definition.at_most_once),
             overlap: Some(definition.overlap.into()),
+            overlap_grace: definition.overlap_grace.map(Span),
             misfire: Some(Misfire::of(&definition.misfire)),
             priority: Some(definition.priority),
             route: Some(Route::of(&definition.route)),

@@ -116,6 +116,7 @@ impl Definition {
             ("route", self.route != default.route),
             ("grace", self.grace.is_some()),
             ("at_most_once", self.at_most_once),
+            ("overlap_grace", self.overlap_grace.is_some()),
         ];
         if let Some((field, _)) = given.iter().find(|(_, is_given)| *is_given) {
             return Err(Invalid::new(*field, "a workflow does not use it; give it to the steps"));
@@ -169,6 +170,10 @@ impl Definition {
         }
         if self.grace.is_some_and(|grace| grace > limits::GRACE_MAX) {
             return Err(Invalid::new("grace", format!("at most {} s", limits::GRACE_MAX.as_secs())));
+        }
+        if self.overlap_grace.is_some_and(|grace| grace > limits::OVERLAP_GRACE_MAX) {
+            let most = limits::OVERLAP_GRACE_MAX.as_secs();
+            return Err(Invalid::new("overlap_grace", format!("at most {most} s")));
         }
         if self
             .unique

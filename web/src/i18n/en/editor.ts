@@ -116,6 +116,7 @@ export const editor = {
   rate: 'Starts in a time',
   limitsInText: 'This job has several limits. Edit them as YAML.',
   grace: 'From the request to stop to the kill',
+  overlapGrace: 'A lost attempt counts as running for',
   priority: 'Priority',
   strategy: 'Choice of worker',
   selector: 'Labels that a worker must have',

@@ -146,6 +146,7 @@ export const job = {
     replace: 'A new run replaces the active one.',
     allow: 'Runs may overlap.',
   } as Record<string, string>,
+  overlapGrace: (span: string) => `An attempt whose worker is lost counts as running for ${span} more.`,
   misfire: {
     skip: 'Missed fires are skipped.',
     once: 'Of missed fires, the newest runs.',

@@ -115,6 +115,7 @@ export const editor = {
   rate: '启动频率',
   limitsInText: '此任务有多个限制，请在 YAML 中编辑。',
   grace: '从请求停止到强制终止的时间',
+  overlapGrace: '执行节点失联后仍视为运行的时间',
   priority: '优先级',
   strategy: '执行节点的选择',
   selector: '执行节点必须有的标签',

@@ -144,6 +144,7 @@ export const job = {
     replace: '新的运行会替换未结束的运行。',
     allow: '允许运行重叠。',
   } as Record<string, string>,
+  overlapGrace: (span: string) => `执行节点失联后，其尝试仍视为运行中 ${span}。`,
   misfire: {
     skip: '错过的触发会被跳过。',
     once: '错过的触发中只运行最新的一次。',

@@ -17,6 +17,7 @@ export function policySentences(job: JobFile, words: Words['job'], lang: Lang): 
       : words.noRetries,
   );
   sentences.push(words.overlap[job.overlap ?? 'skip'] ?? '');
+  if (job.overlap_grace) sentences.push(words.overlapGrace(span(job.overlap_grace)));
   const policy = misfire?.policy ?? 'once';
   sentences.push(words.misfire[policy] ?? '');
   if (policy !== 'skip') sentences.push(words.misfireWindow(span(misfire?.window ?? '1h')));
