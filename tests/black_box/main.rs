@@ -9,6 +9,7 @@ mod workers;
 mod workflows;
 mod poison;
 mod families;
+mod backfills;
 mod dead_letters;
 mod long_work;
 mod long_work_guide;

@@ -6,8 +6,8 @@ use punctual_core::name::{Name, Namespace};
 use punctual_wire::Text;
 use punctual_wire::job_file::{JobFile, JsonObject};
 use punctual_wire::rest::{
-    Checked, Diff, Fire, Job, LogRecord, MADE_HEADER, Made, Page, PauseJob, Revision, RevisionFile, Run,
-    SendEvent, SentEvent, Skip, Start, Why,
+    Backfill, BackfillJob, Checked, Diff, Fire, Job, LogRecord, MADE_HEADER, Made, Page, PauseJob, Revision,
+    RevisionFile, Run, SendEvent, SentEvent, Skip, Start, Why,
 };
 use reqwest::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use reqwest::{Method, RequestBuilder};
@@ -80,6 +80,17 @@ impl Client {
     pub async fn run_job(&self, namespace: &Namespace, name: &Name, start: &Start) -> Result<Run> {
         let request = self.in_namespace(Method::POST, namespace, &format!("/jobs/{name}/run"));
         self.post(keyed(request, start.key.as_deref()), start).await
+    }
+
+    /// Makes up for the due times of a job in a span of time.
+    pub async fn backfill_job(
+        &self,
+        namespace: &Namespace,
+        name: &Name,
+        ask: &BackfillJob,
+    ) -> Result<Backfill> {
+        let request = self.in_namespace(Method::POST, namespace, &format!("/jobs/{name}/backfill"));
+        self.get(request.json(ask).timeout(ANSWER_MAX)).await
     }
 
     pub async fn send_event(

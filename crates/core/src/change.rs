@@ -303,6 +303,34 @@ pub enum Want {
     Steps(RunId),
     Unique(Arc<str>),
     Message(MessageId),
+    /// The ended runs of a job with a due time in a span of time that were made since the span began.
+    DueRuns(DueSpan),
+}
+
+/// A span of due times of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DueSpan {
+    pub job: JobId,
+    /// The beginning of the span, which belongs to it.
+    pub from: Timestamp,
+    /// The end of the span, which does not belong to it.
+    pub to: Timestamp,
+}
+
+impl DueSpan {
+    /// The due time that the run uses up, if it is in this span. A part, a step and a backfill use up none.
+    pub fn due_of(&self, run: &Run) -> Option<DueRun> {
+        let is_in = run.job() == Some(self.job) && run.is_whole() && (self.from..self.to).contains(&run.due);
+        is_in.then_some(DueRun { job: self.job, due: run.due, run: run.id })
+    }
+}
+
+/// A run of a job, by its due time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DueRun {
+    pub job: JobId,
+    pub due: Timestamp,
+    pub run: RunId,
 }
 
 /// A run as read from the store, with its definition and job.
@@ -326,6 +354,7 @@ pub struct Found {
     pub steps: Vec<Arc<StepRecord>>,
     pub uniques: Vec<UniqueKey>,
     pub messages: Vec<Arc<Message>>,
+    pub due_runs: Vec<DueRun>,
 }
 
 /// A shard as committed, without the runs that only wait for their due time.

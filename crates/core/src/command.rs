@@ -52,6 +52,7 @@ pub enum Command {
         name: Name,
     },
     RunJob(RunJob),
+    Backfill(BackfillJob),
     Submit(Submit),
     CancelRun {
         namespace: Namespace,
@@ -163,6 +164,50 @@ pub struct RunJob {
     pub caller: Option<Caller>,
 }
 
+/// Makes up for the due times of a job in a span of time, by a run with a child run for each of them. Due times that have a
+/// run are left out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BackfillJob {
+    pub namespace: Namespace,
+    pub name: Name,
+    /// The beginning of the span, which belongs to it.
+    pub from: Timestamp,
+    /// The end of the span, which does not belong to it.
+    pub to: Timestamp,
+    /// `None` means the parameters of the job.
+    pub params: Option<Params>,
+    /// How many child runs are active at once. `None` means the default of the job.
+    pub running: Option<u32>,
+    /// Start with the newest due time.
+    pub newest_first: bool,
+    /// Only say what it would do.
+    pub dry_run: bool,
+    /// The name of the caller's token. `None` means that the server asks for no token.
+    pub by: Option<Box<str>>,
+}
+
+/// What a backfill does, or would do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Backfilled {
+    /// `None` means that none was made: nothing was left to do, or this was only asked.
+    pub run: Option<Arc<Run>>,
+    /// How many child runs it has.
+    pub total: u32,
+    /// The first due time of a child run. `None` means that there is none.
+    pub first: Option<Timestamp>,
+    pub last: Option<Timestamp>,
+    /// The due times that are left out, in their order.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A due time that a backfill leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    pub due: Timestamp,
+    /// The run that it has, or the backfill that makes up for it. `None` means that the schedule is about to start it.
+    pub run: Option<RunId>,
+}
+
 /// Submits a run without a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Submit {
@@ -255,6 +300,7 @@ impl Command {
         match self {
             Command::PutJob(PutJob { namespace, name, .. })
             | Command::RunJob(RunJob { namespace, name, .. })
+            | Command::Backfill(BackfillJob { namespace, name, .. })
             | Command::ReplanJob { namespace, name, .. }
             | Command::DeleteJob { namespace, name, .. }
             | Command::PauseJob { namespace, name, .. }
@@ -292,6 +338,7 @@ impl Command {
         match self {
             Command::PutJob(PutJob { name, .. })
             | Command::RunJob(RunJob { name, .. })
+            | Command::Backfill(BackfillJob { name, .. })
             | Command::ReplanJob { name, .. }
             | Command::DeleteJob { name, .. }
             | Command::PauseJob { name, .. }
@@ -328,6 +375,8 @@ impl Command {
             Command::MoveRun { .. } => false,
             // The second is refused, because the first has decided.
             Command::ActOnSteps(_) => false,
+            // The second would leave out what the first has made, and answer without its run.
+            Command::Backfill(BackfillJob { dry_run, .. }) => *dry_run,
             Command::RunJob(RunJob { key, .. })
             | Command::Submit(Submit { key, .. })
             | Command::RetryRun(RetryRun { key, .. }) => key.is_some(),
@@ -361,6 +410,7 @@ pub enum Answer {
     },
     Deleted,
     Run(Arc<Run>),
+    Backfill(Box<Backfilled>),
     /// The key was used before, by this run.
     Existing(RunId),
     Discarded,

@@ -26,6 +26,7 @@ pub mod worker;
 pub mod outcome;
 pub mod progress;
 pub mod run;
+pub mod backfill;
 pub mod attempt;
 pub mod cross_shard;
 pub mod log;

@@ -104,6 +104,10 @@ pub const EVENT_BYTES_MAX: usize = 256 * 1024;
 pub const EVENT_COPIES_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Items of one `map`.
 pub const MAP_ITEMS_MAX: u32 = 10_000;
+/// Due times of one backfill: each is an item among its steps, like an item of a `map`.
+pub const BACKFILL_MAX: usize = 10_000;
+/// Child runs of one backfill that are active at once: a pause does not hold those that have started.
+pub const BACKFILL_RUNNING_MAX: u32 = 1_000;
 /// The output of a step, as expressions can use it.
 pub const STEP_OUTPUT_BYTES_MAX: usize = 64 * 1024;
 /// The outputs of all steps of a workflow together, which are in memory while it runs.

@@ -153,10 +153,12 @@ pub enum Trigger {
     /// The end of a run of another job.
     After,
     Event,
+    /// A due time of the past that a user made up for, or the backfill that contains it.
+    Backfill,
 }
 
 impl Trigger {
-    pub const ALL: [Trigger; 9] = [
+    pub const ALL: [Trigger; 10] = [
         Trigger::Schedule,
         Trigger::Misfire,
         Trigger::Manual,
@@ -166,6 +168,7 @@ impl Trigger {
         Trigger::Workflow,
         Trigger::After,
         Trigger::Event,
+        Trigger::Backfill,
     ];
 
     /// Its name at endpoints and in templates.
@@ -180,6 +183,7 @@ impl Trigger {
             Trigger::Workflow => "workflow",
             Trigger::After => "after",
             Trigger::Event => "event",
+            Trigger::Backfill => "backfill",
         }
     }
 }
@@ -304,7 +308,8 @@ impl Run {
             | Trigger::Parent
             | Trigger::Workflow
             | Trigger::After
-            | Trigger::Event => self.due.max(self.created_at),
+            | Trigger::Event
+            | Trigger::Backfill => self.due.max(self.created_at),
         }
     }
 

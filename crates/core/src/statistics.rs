@@ -142,11 +142,11 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// `None` for a child run: its parent is counted.
+    /// `None` for a part of a run or a step: the whole run is counted. Of a backfill, the child runs are counted.
     pub fn end(run: &Run) -> Option<Counted> {
         let job = run.job_name().cloned();
         let at = run.finished_at.unwrap_or(run.created_at);
-        run.parent().is_none().then(|| Counted::at(run.namespace.clone(), job, at))
+        run.is_whole().then(|| Counted::at(run.namespace.clone(), job, at))
     }
 
     /// Fires are counted for the namespace only. `None` if no schedule made the run.

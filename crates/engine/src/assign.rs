@@ -73,9 +73,8 @@ impl Shard {
         if let Some(to) = self.runs.get(&run).and_then(LiveRun::destination) {
             return self.send_off(run, &to, cx);
         }
-        let Some(live) = self.runs.get(&run).filter(|live| live.definition.workflow().is_none()) else {
-            return;
-        };
+        let needs_worker = |live: &&LiveRun| live.definition.workflow().is_none() && !live.run.is_backfill();
+        let Some(live) = self.runs.get(&run).filter(needs_worker) else { return };
         let wish = wish_of(live, || self.params_of(live));
         let (share_key, weight) = self.share_of(live).unzip();
         let Some(live) = self.runs.get_mut(&run) else { return };

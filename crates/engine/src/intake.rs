@@ -6,6 +6,7 @@
 //! endpoint ──command──▶ intake ──job──▶ plan
 //!                            └──run───▶ overlap
 
+mod backfill;
 mod jobs;
 pub(crate) mod keys;
 mod launch;
@@ -37,6 +38,7 @@ impl Shard {
             }
             Command::ResumeJob { namespace, name } => self.resume_job(&namespace, &name, cx),
             Command::RunJob(run) => self.run_job(run, cx),
+            Command::Backfill(ask) => self.backfill(ask, cx),
             Command::Submit(submit) => self.submit(submit, cx),
             Command::CancelRun { namespace, run, now, by, comment } => {
                 let by_hand = ByHand { by, at: cx.now, comment };

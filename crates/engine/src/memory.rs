@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use punctual_core::Timestamp;
-use punctual_core::change::{Found, RunRecord, UniqueKey};
+use punctual_core::change::{DueRun, Found, RunRecord, UniqueKey};
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::job::{Definition, Job};
 use punctual_core::name::{Name, Namespace};
@@ -36,6 +36,8 @@ pub(crate) struct LiveJob {
     pub(crate) held: BTreeSet<(Timestamp, RunId)>,
     /// Runs in memory that wait for their due time.
     pub(crate) waiting: u32,
+    /// Backfills that have not ended. They run beside its other runs, whatever its overlap policy.
+    pub(crate) backfills: BTreeSet<RunId>,
     /// The run that gathers the events of a topic.
     pub(crate) gathering: BTreeMap<Topic, RunId>,
     /// Its runs by the keys of its limits.
@@ -50,13 +52,15 @@ impl LiveJob {
             active: BTreeSet::new(),
             held: BTreeSet::new(),
             waiting: 0,
+            backfills: BTreeSet::new(),
             gathering: BTreeMap::new(),
             counters: Counters::default(),
         }
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.active.is_empty() && self.held.is_empty() && self.waiting == 0 && self.gathering.is_empty()
+        let has_runs = !(self.active.is_empty() && self.held.is_empty() && self.backfills.is_empty());
+        !has_runs && self.waiting == 0 && self.gathering.is_empty()
     }
 
     /// Counts a run of the job that has entered its state.
@@ -79,6 +83,7 @@ impl LiveJob {
             }
             State::Succeeded | State::Failed | State::TimedOut | State::Cancelled | State::Skipped => {
                 self.active.remove(&run.id);
+                self.backfills.remove(&run.id);
             }
         }
     }
@@ -99,7 +104,9 @@ impl LiveJob {
     }
 
     fn activate(&mut self, run: &Run) {
-        if run.parent().is_none() {
+        if run.is_backfill() {
+            self.backfills.insert(run.id);
+        } else if run.parent().is_none() {
             self.active.insert(run.id);
         }
     }
@@ -155,9 +162,10 @@ impl LiveRun {
         Class { kind: task.kind(), function: task.function().cloned(), selector, pin }
     }
 
-    /// The queue or job that the run goes to. `None` means that it needs a worker, or is a workflow.
+    /// The queue or job that the run goes to. `None` means that it needs a worker, or is a workflow or a backfill.
     pub(crate) fn destination(&self) -> Option<Assignee> {
         match &self.definition.task {
+            _ if self.run.is_backfill() => None,
             Task::Queue(queue) => Some(Assignee::Queue(queue.name.clone())),
             Task::Job(name) => Some(Assignee::Job(name.clone())),
             _ => None,
@@ -276,6 +284,7 @@ pub(crate) struct Fetched {
     pub(crate) runs: FxHashMap<RunId, RunRecord>,
     pub(crate) steps: FxHashMap<RunId, Vec<Arc<StepRecord>>>,
     pub(crate) uniques: FxHashMap<Arc<str>, UniqueKey>,
+    pub(crate) due_runs: Vec<DueRun>,
     /// Jobs that this read brought into memory: they leave it again when nothing keeps them.
     pub(crate) jobs: FxHashSet<JobId>,
 }
@@ -288,6 +297,7 @@ impl Fetched {
             self.steps.entry(step.key.run).or_default().push(step);
         }
         self.uniques = found.uniques.into_iter().map(|unique| (Arc::clone(&unique.key), unique)).collect();
+        self.due_runs = found.due_runs;
         found.jobs
     }
 }

@@ -24,10 +24,12 @@ impl Shard {
         cx.pool.run_left();
         self.dirty.runs.remove(&run);
         self.dirty.lazy.remove(&run);
-        // For child runs, the parent is the dead letter: a replay of it makes all its children again.
+        // For child runs, the parent is the dead letter: a replay of it makes all its children again. A backfill is none: its
+        // child runs are tried again one by one.
         let dead = matches!(live.run.status(), Status::Failed | Status::TimedOut)
             && live.definition.dead_letter
-            && live.run.parent().is_none();
+            && live.run.parent().is_none()
+            && !live.run.is_backfill();
         let job = self.leave_job(&live, cx);
         let row = job.and_then(|job| self.jobs.get(&job)).map(|job| Arc::clone(&job.job));
         let (run, definition) = (Arc::clone(&live.run), Arc::clone(&live.definition));

@@ -112,7 +112,9 @@ impl Shard {
             }
             State::Waiting { wait: Wait::Overlap | Wait::Limit(_) } => {}
             State::Split { since, .. } => {
-                let timeout = live.definition.timeout.filter(|_| live.definition.workflow().is_some());
+                // The timeout of a job is about each child run of a backfill.
+                let has_timeout = live.definition.workflow().is_some() && !live.run.is_backfill();
+                let timeout = live.definition.timeout.filter(|_| has_timeout);
                 if let Some(timeout) = timeout {
                     self.deadlines.insert(cx.elapsed_at(*since + timeout), Deadline::WorkflowTimeout(run));
                 }

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use punctual_core::change::{Found, Want};
-use punctual_core::command::{ActOnSteps, Command, RetryRun, RunJob};
+use punctual_core::change::{DueSpan, Found, Want};
+use punctual_core::command::{ActOnSteps, BackfillJob, Command, RetryRun, RunJob};
 use punctual_core::ids::RunId;
 use punctual_core::job::Job;
 use punctual_core::name::{Name, Namespace};
@@ -36,6 +36,12 @@ impl Shard {
                 if let Some(key) = key.clone().or(unique) {
                     self.want_unique(&keys::job_run_key(namespace, name, &key.text), &mut wants);
                 }
+            }
+            Command::Backfill(BackfillJob { namespace, name, from, to, .. }) => {
+                self.want_job(namespace, name, &mut wants);
+                let span =
+                    self.peek_job(namespace, name).map(|job| DueSpan { job: job.id, from: *from, to: *to });
+                wants.extend(span.map(Want::DueRuns));
             }
             Command::Submit(submit) => {
                 if let Ok(Some(key)) = keys::given_key(submit) {
@@ -125,6 +131,7 @@ impl Shard {
         self.fetched.runs.clear();
         self.fetched.steps.clear();
         self.fetched.uniques.clear();
+        self.fetched.due_runs.clear();
         for id in std::mem::take(&mut self.fetched.jobs) {
             // A dirty job leaves memory when its batch is sealed.
             if !self.dirty.jobs.contains(&id) {

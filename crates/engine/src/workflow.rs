@@ -1,5 +1,5 @@
 //! Executes workflows: decides which steps start, and ends the workflow with its last step. A split run is executed like a
-//! workflow whose only step has the parts as items ([`crate::family`]).
+//! workflow whose only step has the parts as items ([`crate::family`]), and so is a backfill, whose items are its due times.
 //!
 //! A workflow needs no slot: its run is `running` while its steps have runs of their own, in the same shard. The end of a
 //! step, what it decides and the runs that it lets start are one batch. Every decision is a row
@@ -65,15 +65,20 @@ impl Shard {
     }
 
     /// Whether a person has paused the workflow, or one that it is a step of. A workflow that is being stopped goes on to
-    /// its end. The parts of a split run are no steps, so all of them start.
+    /// its end. The parts of a split run are no steps, so all of them start. A child run of a backfill that has started is
+    /// not paused with it.
     fn is_held_by_hand(&self, run: RunId) -> bool {
-        if is_planted(Fault::PauseIsIgnored) || self.flows.get(&run).is_some_and(|flow| flow.is_split) {
+        let mut next = self.runs.get(&run);
+        let has_parts = next.is_some_and(|live| live.is_split() && !live.run.is_backfill());
+        if is_planted(Fault::PauseIsIgnored) || has_parts {
             return false;
         }
-        let mut next = self.runs.get(&run);
         while let Some(live) = next.filter(|live| live.run.cancelling().is_none()) {
             if live.run.is_paused() {
                 return true;
+            }
+            if live.run.is_backfilled() {
+                return false;
             }
             next = live.run.parent().and_then(|parent| self.runs.get(&parent));
         }

@@ -14,6 +14,7 @@ mod moves;
 mod priority;
 mod routing;
 mod family;
+mod backfill;
 mod workflows;
 mod keys;
 mod edits;

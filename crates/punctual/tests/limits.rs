@@ -160,6 +160,16 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
             count(limits::MISFIRE_CATCH_UP_MAX),
             "a recorded skip",
         ),
+        (
+            "due times of a backfill, those that are left out included",
+            count(limits::BACKFILL_MAX),
+            "422 `invalid`",
+        ),
+        (
+            "active child runs of a backfill",
+            count(limits::BACKFILL_RUNNING_MAX as usize),
+            "the others start later",
+        ),
         ("child runs of a split run, `route.shards`", count(limits::CHILDREN_MAX as usize), "422 `invalid`"),
         ("workers of a broadcast", count(limits::BROADCAST_MAX as usize), "a recorded skip"),
         ("steps of a workflow, with its sub-workflows", count(limits::WORKFLOW_STEPS_MAX), "refused"),

@@ -91,6 +91,7 @@ fn jobs_and_calendars() -> Vec<Route> {
         row(M::DELETE, JOB, Right::Edit, jobs::delete),
         row(M::POST, VALIDATE, Right::Edit, jobs::validate),
         row(M::POST, "/api/v1/namespaces/{namespace}/jobs/{name}/run", Right::Run, jobs::run),
+        row(M::POST, "/api/v1/namespaces/{namespace}/jobs/{name}/backfill", Right::Run, jobs::backfill),
         row(M::POST, "/api/v1/namespaces/{namespace}/events/{name}", Right::Run, jobs::send_event),
         row(M::POST, "/api/v1/namespaces/{namespace}/jobs/{name}/pause", Right::Edit, jobs::pause),
         row(M::POST, "/api/v1/namespaces/{namespace}/jobs/{name}/resume", Right::Edit, jobs::resume),

@@ -5,6 +5,7 @@
 mod again;
 mod approval;
 mod attempt;
+mod backfill;
 mod checked;
 mod calendar;
 mod descriptor;
@@ -36,6 +37,7 @@ mod why;
 pub use again::{Again, RetryFrom, StepAgain};
 pub use approval::Approval;
 pub use attempt::{Attempt, AttemptResult};
+pub use backfill::{Backfill, BackfillJob, BackfillLimits, BackfillSpan, LeftOut};
 pub use calendar::{Calendar, Carried, Day};
 pub use checked::{Checked, Warning};
 pub use cron::{Explained, Occurrence};

@@ -80,7 +80,8 @@ test('the command lines of an event have its key and its parameters', () => {
 });
 
 test('a run is cancelled while it is open and retried when it has ended', () => {
-  const of = (state: Run['state'], reason: string | null = null) => actionsOf({ state, reason });
+  const made = { trigger: 'manual', parent: null } as const;
+  const of = (state: Run['state'], reason: string | null = null) => actionsOf({ ...made, state, reason });
   expect(of('waiting')).toEqual(['cancel']);
   expect(of('running')).toEqual(['move', 'cancel']);
   expect(of('running', 'cancelling: asked by admin'), 'it can be killed at once').toEqual(['cancel']);
@@ -88,10 +89,19 @@ test('a run is cancelled while it is open and retried when it has ended', () => 
 });
 
 test('a workflow has no attempt to move: it is paused and resumed', () => {
-  const run = { state: 'running', reason: null } as const;
+  const run = { state: 'running', reason: null, trigger: 'manual', parent: null } as const;
   expect(actionsOf(run, {})).toEqual(['pause', 'cancel']);
   expect(actionsOf(run, { paused: { at: '2026-11-17T02:00:00Z' } })).toEqual(['resume', 'cancel']);
   expect(actionsOf({ ...run, state: 'failed' }, {})).toEqual(['replay', 'retry', 'retryFailed']);
   expect(actionsOf({ ...run, state: 'cancelled' }, {})).toEqual(['replay', 'retry', 'retryFailed']);
   expect(actionsOf({ ...run, state: 'succeeded' }, {})).toEqual(['replay', 'retry']);
+});
+
+test('a backfill is paused and resumed, and only its child runs are retried', () => {
+  const run = { state: 'running', reason: null, trigger: 'backfill', parent: null } as const;
+  expect(actionsOf(run)).toEqual(['pause', 'cancel']);
+  expect(actionsOf({ ...run, reason: 'paused by ops' })).toEqual(['resume', 'cancel']);
+  expect(actionsOf({ ...run, reason: 'cancelling: asked by admin' })).toEqual(['cancel']);
+  expect(actionsOf({ ...run, state: 'failed' })).toEqual([]);
+  expect(actionsOf({ ...run, parent: '7', state: 'failed' })).toEqual(['replay', 'retry']);
 });

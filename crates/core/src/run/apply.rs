@@ -127,9 +127,7 @@ impl Run {
                 (self.begin_attempt(to, token, now), What::Assigned)
             }
             (State::Ready { since }, Event::PassedOver) => (State::Ready { since: *since }, What::PassedOver),
-            (State::Ready { .. }, Event::StepsBegun)
-                if definition.has_children() && self.part_of.is_none() =>
-            {
+            (State::Ready { .. }, Event::StepsBegun) if self.workflow(definition).is_some() => {
                 self.begin_steps(now)
             }
             (State::Ready { .. }, Event::WorkerGone) if self.pinned_to().is_some() => {
@@ -184,7 +182,7 @@ impl Run {
             Event::CancelAsked(cause) if cancelling.is_none_or(|earlier| cause.replaces(earlier)) => {
                 (State::Split { since, cancelling: Some(cause) }, What::CancelAsked)
             }
-            Event::Paused(by_hand) if definition.workflow().is_some() => {
+            Event::Paused(by_hand) if definition.workflow().is_some() || self.is_backfill() => {
                 self.note_by_hand(by_hand);
                 (self.state.clone(), What::Paused)
             }

@@ -17,10 +17,10 @@ use crate::workflow::StepRecord;
 /// How many parts the error of a split run names; the others are only counted.
 const NAMED_MAX: usize = 20;
 
-/// The part of a split run that a run is.
+/// The part of a split run that a run is, or the place of a child run in its backfill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartOf {
-    /// The split run.
+    /// The split run, or the backfill.
     pub parent: RunId,
     pub part: Part,
     /// The name of the only worker that may take it. `None` means any worker.
@@ -42,13 +42,18 @@ impl Default for Part {
 }
 
 impl Run {
-    /// The split run that it is a part of.
+    /// The split run that it is a part of. A child run of a backfill is no part.
     pub fn split_parent(&self) -> Option<RunId> {
-        Some(self.part_of.as_ref()?.parent)
+        Some(self.split_part()?.parent)
     }
 
     pub fn part(&self) -> Part {
-        self.part_of.as_ref().map(|of| of.part).unwrap_or_default()
+        self.split_part().map(|of| of.part).unwrap_or_default()
+    }
+
+    /// Which part of a split run it is. A child run of a backfill is no part.
+    pub fn split_part(&self) -> Option<&PartOf> {
+        self.part_of.as_deref().filter(|_| !self.is_backfilled())
     }
 
     /// The name of the only worker that may take it. `None` means any worker.

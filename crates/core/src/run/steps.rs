@@ -63,7 +63,8 @@ impl Run {
         Some(self.row_in_parent()?.run)
     }
 
-    /// The key of its row among the steps of its parent. The parts of a split run are the items of its only step.
+    /// The key of its row among the steps of its parent. The parts of a split run are the items of its only step, and so
+    /// are the child runs of a backfill.
     pub fn row_in_parent(&self) -> Option<StepKey> {
         match (&self.part_of, &self.step) {
             (Some(of), _) => Some(StepKey { run: of.parent, step: 0, item: Some(of.part.index) }),
@@ -72,9 +73,9 @@ impl Run {
         }
     }
 
-    /// Whether it is split, so that its child runs are parts of it. A part has the same definition.
+    /// Whether it is split, so that its child runs are parts of it, or a backfill. The child runs have the same definition.
     pub fn is_split(&self, definition: &Definition) -> bool {
-        definition.route.splits() && self.part_of.is_none()
+        self.is_backfill() || (definition.route.splits() && self.split_part().is_none())
     }
 
     /// The workflow by which it is executed. `None` means that it has no child runs, but attempts.
@@ -126,8 +127,8 @@ impl Run {
 
     /// Which child of its parent it is: the index of a part, or the name of a step with the index of its item.
     pub fn place_in_parent(&self) -> Option<String> {
-        if self.split_parent().is_some() {
-            return Some(self.part().index.to_string());
+        if let Some(of) = &self.part_of {
+            return Some(of.part.index.to_string());
         }
         let step = self.step.as_ref()?;
         Some(match step.item {

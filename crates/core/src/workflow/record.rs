@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Skip, State};
 use crate::Timestamp;
+use crate::backfill::Backfill;
 use crate::ids::RunId;
 use crate::run::Status;
 
@@ -56,6 +57,8 @@ pub struct StepRecord {
     pub error: Box<str>,
     /// `None` means that no person decided on it.
     pub by_hand: Option<Box<ByHand>>,
+    /// In the row of a backfill itself: its due times. `None` in all other rows.
+    pub backfill: Option<Box<Backfill>>,
 }
 
 /// Who decided by hand, when and why.
@@ -167,6 +170,7 @@ impl StepRecord {
             output: None,
             error: Box::default(),
             by_hand: None,
+            backfill: None,
         }
     }
 
@@ -192,6 +196,13 @@ impl StepRecord {
             workers,
             ..StepRecord::active(key, now)
         }
+    }
+
+    /// The row of a backfill itself, when it begins: the child runs are items of it.
+    pub fn of_backfill(run: RunId, backfill: Backfill, now: Timestamp) -> StepRecord {
+        let total = u32::try_from(backfill.dues.len()).unwrap_or(u32::MAX);
+        let backfill = Some(Box::new(backfill));
+        StepRecord { backfill, ..StepRecord::of_parts(run, total, Box::default(), now) }
     }
 
     /// How its run ended. `None` means that it has not ended, or that it has no run.

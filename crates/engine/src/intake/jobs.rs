@@ -243,7 +243,8 @@ impl Shard {
 
     /// Counts the failed runs in a row, and pauses the job after too many of them.
     pub(crate) fn count_failure(&mut self, ended: &Run, cx: &mut Context<'_>) {
-        let Some(id) = ended.job().filter(|_| ended.parent().is_none()) else { return };
+        let counts = ended.parent().is_none() && !ended.is_backfill();
+        let Some(id) = ended.job().filter(|_| counts) else { return };
         let live = self.jobs.get(&id);
         let Some(failures) = live.and_then(|live| live.job.failures_with(ended)) else { return };
         self.edit_job(id, |job| job.failures = failures);

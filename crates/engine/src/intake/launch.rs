@@ -14,8 +14,8 @@ use punctual_core::run::{Caller, Link, Origin, Run, State, Status, Trigger, Wait
 use punctual_core::task::Params;
 use punctual_core::workflow::{ByHand, StepParams};
 
-use super::Reply;
 use super::keys::{Claim, given_key, job_run_key, retry_key, submit_key, unique_of};
+use super::{Reply, refused};
 use crate::Shard;
 use crate::event::Context;
 use crate::memory::LiveRun;
@@ -161,7 +161,11 @@ impl Shard {
                 hint: hint.into(),
             });
         }
-        if let Some(parent) = record.run.parent() {
+        if record.run.is_backfill() {
+            let hint = "try its child runs again that did not succeed, or start another backfill";
+            return Err(refused(&record.run, hint));
+        }
+        if let Some(parent) = record.run.parent().filter(|_| !record.run.is_backfilled()) {
             let hint = format!("it is a child of run {parent}; try that one again, with all its children");
             let (run, status) = (retry.run, record.run.status());
             return Err(Refusal::WrongState { run, status, hint: hint.into() });
@@ -225,7 +229,11 @@ impl Shard {
 }
 
 /// Refuses parameters that give no key for a limit of the job.
-fn check_limit_keys(definition: &Definition, params: Option<&Params>, due: Timestamp) -> Result<(), Invalid> {
+pub(super) fn check_limit_keys(
+    definition: &Definition,
+    params: Option<&Params>,
+    due: Timestamp,
+) -> Result<(), Invalid> {
     limit::check_keys(&definition.limits, params.unwrap_or(&definition.params), due)
 }
 

@@ -64,9 +64,10 @@ impl<'a> LimitedRun<'a> {
     }
 
     /// The limits that count the run when it is ready or running. A run with child runs has no place of its own: its
-    /// child runs are counted.
+    /// child runs are counted. A child run of a backfill is counted like any other run of its job.
     pub(super) fn counting_limits(self) -> impl Iterator<Item = (LimitKey, &'a Limit)> {
-        let counts = self.run.parent().is_some() || !self.definition.has_children();
+        let is_child = self.run.parent().is_some() && !self.run.is_backfilled();
+        let counts = is_child || !(self.run.is_backfill() || self.definition.has_children());
         self.limits().filter(move |(_, limit)| counts && (limit.running.is_some() || limit.rate.is_some()))
     }
 
@@ -75,9 +76,11 @@ impl<'a> LimitedRun<'a> {
         limit.waiting.is_some() && self.run.parent().is_none() && self.run.attempt == 0
     }
 
-    /// Its place among the runs that wait.
+    /// Its place among the runs that wait. A child run of a backfill takes its turn as if it were due when it was made:
+    /// by its due time it would come before all others.
     fn place(self) -> (Timestamp, RunId) {
-        (self.run.due, self.run.id)
+        let due = if self.run.is_backfilled() { self.run.created_at } else { self.run.due };
+        (due, self.run.id)
     }
 }
 

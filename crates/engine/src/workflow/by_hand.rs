@@ -2,8 +2,9 @@
 
 use punctual_core::command::{ActOnSteps, Refusal, StepsAct};
 use punctual_core::ids::RunId;
+use punctual_core::job::Definition;
 use punctual_core::name::Name;
-use punctual_core::run::{Cause, Event};
+use punctual_core::run::{Cause, Event, Run};
 use punctual_core::workflow::{ByHand, Skip, State, StepKey, StepReason, StepRecord, Work};
 
 use super::number;
@@ -27,11 +28,11 @@ impl Shard {
         let ActOnSteps { namespace, run, act, by, comment } = ask;
         let Some(live) = self.runs.get(&run).filter(|live| live.run.namespace == namespace) else {
             let record = self.record(&namespace, run).ok_or(Refusal::NoSuchRun(run))?;
-            record.definition.workflow().ok_or(Refusal::NotAWorkflow(run))?;
+            may_act(&record.run, &record.definition, &act)?;
             let has_ended = record.run.status().is_terminal();
             return Err(if has_ended { ended_already(&record.run) } else { refused(&record.run, NOT_BEGUN) });
         };
-        live.definition.workflow().ok_or(Refusal::NotAWorkflow(run))?;
+        may_act(&live.run, &live.definition, &act)?;
         if !self.flows.contains_key(&run) {
             return Err(refused(&live.run, NOT_BEGUN));
         }
@@ -179,6 +180,15 @@ impl Shard {
         };
         Ok((key, doing))
     }
+}
+
+/// A workflow takes every act. A backfill can only be paused and resumed: its steps are runs.
+fn may_act(run: &Run, definition: &Definition, act: &StepsAct) -> Result<(), Refusal> {
+    let may = match act {
+        StepsAct::Pause | StepsAct::Resume if run.is_backfill() => true,
+        _ => definition.workflow().is_some() && !run.is_backfill(),
+    };
+    if may { Ok(()) } else { Err(Refusal::NotAWorkflow(run.id)) }
 }
 
 const NOT_BEGUN: &str = "its steps have not started yet";

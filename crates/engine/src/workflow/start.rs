@@ -145,6 +145,9 @@ impl Shard {
 
     pub(super) fn parallel_of(&self, key: StepKey) -> u32 {
         let live = self.runs.get(&key.run);
+        if let Some((live, backfill)) = live.zip(self.backfill_of(key.run)) {
+            return backfill.parallel(&live.definition);
+        }
         let step = live.and_then(|live| live.workflow()?.step(index(key.step)));
         step.and_then(|step| step.map.as_ref()?.parallel).unwrap_or(u32::MAX)
     }
@@ -179,7 +182,8 @@ impl Shard {
         let Some(whole) = self.runs.get(&key.run).map(|live| Arc::clone(&live.run)) else { return };
         let child = self.make_step_run(&whole, key, &prepared.definition, cx);
         let Some(mut child) = child else { return };
-        child.params = params;
+        // A child run of a backfill keeps its own parameters for a retry.
+        child.params = params.or_else(|| whole.params.clone().filter(|_| child.is_backfilled()));
         child.sign(cx.pool.node());
         let id = child.id;
         let workers = child.pinned_to().cloned().into_iter().collect();
@@ -212,6 +216,9 @@ impl Shard {
         if let Some(part) = self.part_of(key) {
             // A part executes the same step as the whole.
             (child.part_of, child.step) = (Some(Box::new(part)), whole.step.clone());
+            if let Some(due) = self.due_of_item(key) {
+                (child.trigger, child.due) = (Trigger::Backfill, due);
+            }
             return Some(child);
         }
         let path = match &whole.step {

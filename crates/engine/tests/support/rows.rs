@@ -114,6 +114,10 @@ impl Rows {
                     _ => None,
                 })),
                 Want::Message(id) => found.messages.extend(self.message(*id)),
+                Want::DueRuns(span) => found.due_runs.extend(self.all().filter_map(|row| match row {
+                    Row::History(run) => span.due_of(run),
+                    _ => None,
+                })),
                 Want::Unique(key) => {
                     if let Some(Row::Unique(unique)) = self.get(shard, &RowKey::Unique(Arc::clone(key))) {
                         found.uniques.push(unique.clone());

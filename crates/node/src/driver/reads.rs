@@ -264,5 +264,8 @@ fn split(found: Found, commands: &[(ShardId, usize)]) -> Vec<(ShardId, Found)> {
     for message in found.messages {
         part(message.id.shard(), &mut |found| found.messages.push(message.clone()));
     }
+    for due in found.due_runs {
+        part(due.run.shard(), &mut |found| found.due_runs.push(due));
+    }
     parts
 }

@@ -1,6 +1,7 @@
 //! `punctual job`: jobs.
 
 mod apply;
+mod backfill;
 mod diff;
 mod files;
 pub(super) mod graph;
@@ -87,6 +88,9 @@ The exit code is 1 if the overlap policy of the job skips the run.")]
         #[command(flatten)]
         start: StartArgs,
     },
+    /// Make up for the due times of a job in a span of time
+    #[command(after_help = backfill::EXAMPLES)]
+    Backfill(backfill::Backfill),
     /// Pause a job: it does not fire until it is resumed
     #[command(after_help = "\
 Examples:
@@ -220,6 +224,7 @@ impl Verb {
                 let made = client.run_job(namespace, &name, &start.into_wire()).await?;
                 run::follow(session, made, wait).await
             }
+            Verb::Backfill(backfill) => backfill.run(session).await,
             Verb::Pause(pause) => pause.run(session).await,
             Verb::Resume { name } => {
                 let job = client.resume_job(namespace, &name).await?;

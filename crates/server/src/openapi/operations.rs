@@ -11,10 +11,10 @@ use punctual_core::limits::{JOB_LABELS_MAX, KEY_BYTES_MAX, PAGE_MAX, SEARCH_BYTE
 use punctual_core::run::Status;
 use punctual_core::schedule::{EXPRESSION_MAX, ZONE_MAX};
 use punctual_wire::rest::{
-    AddToken, Again, Calendar, Checked, Code, Day, DeadLetter, Decide, Decisions, Descriptor, Diff,
-    Explained, Fire, Fires, Job, JobStatistics, LogRecord, MADE_HEADER, NamespaceCounts, NewToken, Node,
-    Overview, PauseJob, PutDescriptor, Revision, RevisionFile, Run, SendEvent, SentEvent, Skip, Start, Token,
-    Whoami, Why, Worker,
+    AddToken, Again, Backfill, BackfillJob, Calendar, Checked, Code, Day, DeadLetter, Decide, Decisions,
+    Descriptor, Diff, Explained, Fire, Fires, Job, JobStatistics, LogRecord, MADE_HEADER, NamespaceCounts,
+    NewToken, Node, Overview, PauseJob, PutDescriptor, Revision, RevisionFile, Run, SendEvent, SentEvent,
+    Skip, Start, Token, Whoami, Why, Worker,
 };
 use punctual_wire::schema;
 use punctual_wire::text::{Instant, Span};
@@ -76,6 +76,15 @@ fn jobs() -> Vec<Operation> {
         starting(post("/api/v1/namespaces/{namespace}/jobs/{name}/run", "run_job", "Start a job by hand"))
             .may_take::<Start>()
             .refuses(&[Code::NoSuchJob]),
+        post(
+            "/api/v1/namespaces/{namespace}/jobs/{name}/backfill",
+            "backfill_job",
+            "Make up for the due times of a job in a span of time",
+        )
+        .takes::<BackfillJob>()
+        .answers::<Backfill>(201, "The backfill has begun")
+        .answers::<Backfill>(200, "Nothing was left to do, or `dry_run` was given")
+        .refuses(&[Code::NoSuchJob, Code::TooManyRuns]),
         post(
             "/api/v1/namespaces/{namespace}/events/{name}",
             "send_event",

@@ -14,7 +14,8 @@ use punctual_core::limits::PAGE_MAX;
 use punctual_core::name::Namespace;
 use punctual_wire::job_file::JobFile;
 use punctual_wire::rest::{
-    self, Checked, Code, Fire, Graph, Job, Page, PauseJob, Problem, SendEvent, SentEvent, Start,
+    self, Backfill, BackfillJob, Checked, Code, Fire, Graph, Job, Page, PauseJob, Problem, SendEvent,
+    SentEvent, Start,
 };
 use punctual_wire::tree::Node;
 use punctual_wire::{Text, job_file};
@@ -173,6 +174,23 @@ pub(crate) async fn run(
         caller: None,
     });
     endpoints.ask_new_run(&at.namespace, command).await
+}
+
+pub(crate) async fn backfill(
+    State(endpoints): State<Endpoints>,
+    at: Named,
+    parts: Parts,
+    super::body::Json(body): super::body::Json<BackfillJob>,
+) -> Result<Response, Failed> {
+    let by = endpoints.name_of_caller(&parts).await?;
+    let ask = body.into_core((at.namespace, at.name), by)?;
+    match endpoints.handle.command(Command::Backfill(ask)).await? {
+        Answer::Backfill(told) => {
+            let status = if told.run.is_some() { StatusCode::CREATED } else { StatusCode::OK };
+            Ok((status, Json(Backfill::from(*told))).into_response())
+        }
+        other => Err(unexpected(&other)),
+    }
 }
 
 /// Sends an event, which starts the jobs that listen to its name. It is stored when this answers.

@@ -15,7 +15,9 @@ use punctual_core::run::{self, Status};
 use punctual_core::search::Search;
 use punctual_store::{Children, RunFilter};
 use punctual_wire::Text;
-use punctual_wire::rest::{self, Again, Attempt, Comment, Page, Problem, Run, RunPage, StateCounts};
+use punctual_wire::rest::{
+    self, Again, Attempt, BackfillSpan, Child, Comment, Page, Problem, Run, RunPage, StateCounts,
+};
 use punctual_wire::text::Several;
 use serde::Deserialize;
 
@@ -193,10 +195,16 @@ pub(crate) async fn show(
     let with_events = detail.events.is_some_and(|events| events.0);
     let shown =
         if with_events { Run::with_events(&run, &definition) } else { Run::with_attempts(&run, &definition) };
-    let is_split = run.has_begun_steps() && definition.workflow().is_none();
+    if !(run.has_begun_steps() && run.is_split(&definition)) {
+        return Ok(Json(shown));
+    }
     let with_children = detail.children.is_none_or(|children| children.0);
-    let children = if is_split && with_children { Some(endpoints.parts(run.id).await?) } else { None };
-    Ok(Json(Run { children, ..shown }))
+    if !(with_children || run.is_backfill()) {
+        return Ok(Json(shown));
+    }
+    let rows = endpoints.parts(run.id).await?;
+    let children = with_children.then(|| Child::all(&rows));
+    Ok(Json(Run { children, backfill: BackfillSpan::of(&rows), ..shown }))
 }
 
 pub(crate) async fn cancel(

@@ -17,9 +17,7 @@ use punctual_core::workflow::{
     self, Evaluated, Items, State as Became, StepReason, StepRecord, Work, Workflow,
 };
 use punctual_wire::Text;
-use punctual_wire::rest::{
-    self, Child, Code, Comment, Graph, GraphNode, Problem, Run, StepExpressions, StepState,
-};
+use punctual_wire::rest::{self, Code, Comment, Graph, GraphNode, Problem, Run, StepExpressions, StepState};
 use serde::Deserialize;
 
 use super::body::MaybeJson;
@@ -65,7 +63,7 @@ pub(crate) async fn graph_of_run(
     Asked(paging): Asked<Paging>,
 ) -> Result<Json<Graph>, Failed> {
     let record = endpoints.find_run(&at).await?;
-    let workflow = record.definition.workflow().ok_or(Refusal::NotAWorkflow(at.run))?;
+    let workflow = workflow_of(&record)?;
     let run = &record.run;
     let mut graph = Graph::of(&run.namespace, run.job_name(), workflow).map_err(Refusal::from)?;
     paging.cut(&mut graph)?;
@@ -83,7 +81,7 @@ pub(crate) async fn expressions(
 ) -> Result<Json<StepExpressions>, Failed> {
     let (run, name) = endpoints.find_step(&at.run, &at.step).await?;
     let record = endpoints.find_run(&RunAt { run, ..at.run }).await?;
-    let workflow = record.definition.workflow().ok_or(Refusal::NotAWorkflow(run))?;
+    let workflow = workflow_of(&record)?;
     let step = workflow.all().position(|step| step.name == name);
     let step = step.ok_or(Refusal::NoSuchStep { run, step: name })?;
     let graph = workflow::Graph::of(workflow).map_err(Refusal::from)?;
@@ -166,9 +164,9 @@ impl Endpoints {
         }
     }
 
-    /// The parts of a split run.
-    pub(super) async fn parts(&self, run: RunId) -> Result<Vec<Child>, Failed> {
-        Ok(self.step_rows(run, (0, 0)).await?.iter().filter_map(|row| Child::of(row)).collect())
+    /// The rows of the parts of a split run or of a backfill, and that of the run itself.
+    pub(super) async fn parts(&self, run: RunId) -> Result<Vec<Arc<StepRecord>>, Failed> {
+        self.step_rows(run, (0, 0)).await
     }
 
     /// The row of a step itself, without those of its items. `None` means that the step is not decided.
@@ -288,7 +286,7 @@ impl Endpoints {
                 return Ok((run, name.clone()));
             }
             let record = self.find_run(&RunAt { namespace: at.namespace.clone(), run }).await?;
-            let workflow = record.definition.workflow().ok_or(Refusal::NotAWorkflow(run))?;
+            let workflow = workflow_of(&record)?;
             let no_such_step = |step: &Name| Refusal::NoSuchStep { run, step: step.clone() };
             if let Some(missing) = missing(workflow, &names[place..]) {
                 return Err(no_such_step(missing).into());
@@ -300,6 +298,12 @@ impl Endpoints {
         }
         Err(Problem::parameter("step", "is empty".to_owned()).into())
     }
+}
+
+/// The workflow of a run. A backfill has none, whatever the task of its job.
+fn workflow_of(record: &RunRecord) -> Result<&Workflow, Refusal> {
+    let workflow = record.definition.workflow().filter(|_| !record.run.is_backfill());
+    workflow.ok_or(Refusal::NotAWorkflow(record.run.id))
 }
 
 /// The first name in a path that no step has. Each name is that of a step in the sub-workflow of the step before it.

@@ -35,6 +35,7 @@ mod queues;
 mod cron;
 mod statistics;
 mod steps;
+mod backfill;
 
 const JOBS: &str = "/api/v1/namespaces/default/jobs";
 const RUNS: &str = "/api/v1/namespaces/default/runs";

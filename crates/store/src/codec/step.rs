@@ -12,6 +12,8 @@ use crate::Result;
 
 /// The first byte of a body. A change of `StepBody` needs a new version.
 const STEP_VERSION: u8 = 2;
+/// The same, followed by a [`Backfill`].
+const BACKFILL_VERSION: u8 = 3;
 
 /// All that is not in columns of its own.
 #[derive(Serialize, Deserialize)]
@@ -58,7 +60,12 @@ pub(crate) fn step_body(step: &StepRecord) -> Result<Vec<u8>> {
         error: step.error.clone(),
         by_hand: step.by_hand.clone(),
     };
-    postcard::to_extend(&body, vec![STEP_VERSION]).map_err(|error| cannot_write(&error))
+    let version = if step.backfill.is_some() { BACKFILL_VERSION } else { STEP_VERSION };
+    let mut bytes = postcard::to_extend(&body, vec![version]).map_err(|error| cannot_write(&error))?;
+    if let Some(backfill) = &step.backfill {
+        bytes = postcard::to_extend(backfill, bytes).map_err(|error| cannot_write(&error))?;
+    }
+    Ok(bytes)
 }
 
 pub(crate) fn read_step(
@@ -67,10 +74,15 @@ pub(crate) fn read_step(
     child: Option<i64>,
     body: &[u8],
 ) -> Result<Arc<StepRecord>> {
-    let Some((&STEP_VERSION, rest)) = body.split_first() else {
-        return Err(cannot_read(&"a step of another version"));
+    let (version, rest) = match body.split_first() {
+        Some((&version @ (STEP_VERSION | BACKFILL_VERSION), rest)) => (version, rest),
+        _ => return Err(cannot_read(&"a step of another version")),
     };
-    let body: StepBody = postcard::from_bytes(rest).map_err(|error| cannot_read(&error))?;
+    let (body, rest): (StepBody, _) = postcard::take_from_bytes(rest).map_err(|error| cannot_read(&error))?;
+    let backfill = match version {
+        BACKFILL_VERSION => Some(postcard::from_bytes(rest).map_err(|error| cannot_read(&error))?),
+        _ => None,
+    };
     let StepBody { decided_at, ended_at, until, listener, items, reason, workers, output, error, by_hand } =
         body;
     let (state, child) = (step_state(state)?, child.map(RunId));
@@ -88,5 +100,6 @@ pub(crate) fn read_step(
         output,
         error,
         by_hand,
+        backfill,
     }))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use punctual_core::change::{RowKey, Want};
+use punctual_core::change::{DueSpan, RowKey, Want};
 use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Job, Keep};
 use punctual_core::run::{Part, PartOf, Run, Status, StepOf, Trigger};
@@ -199,5 +199,30 @@ pub async fn many_children_go_with_their_parent(store: &dyn Store) -> Result<()>
     assert_eq!(listed(store, &RunFilter::default(), 100).await?, [recent.id]);
     let of_parent = RunFilter { children: Children::Of(whole.id), ..RunFilter::default() };
     assert_eq!(listed(store, &of_parent, 100).await?, []);
+    Ok(())
+}
+
+/// Of a span of due times, the ended runs of a job are found with the child runs of backfills, and without parts, steps and
+/// backfills.
+pub async fn runs_are_found_by_their_due_time(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let (job, other) = (leader.job("a"), leader.job("b"));
+    leader.insert(store, [job_row(&job), job_row(&other)]).await?;
+    // Runs are made at `NOW`, and those of the span since it began.
+    let (from, to) = (at(-10), at(0));
+    let whole: Vec<Run> = [-11, -10, -1, 0].map(|n| leader.run_of(&job, at(n))).into();
+    let backfill = Run { trigger: Trigger::Backfill, ..leader.run_of(&job, at(-5)) };
+    let child = Run { trigger: Trigger::Backfill, ..part_of(&backfill, 0, leader.run_of(&job, at(-8))) };
+    let part = part_of(&whole[1], 0, leader.run_of(&job, at(-7)));
+    let step = step_of(&whole[1], 0, leader.run_of(&job, at(-6)));
+    let elsewhere = leader.run_of(&other, at(-9));
+    let wanted = [&whole[1], &child, &whole[2]].map(|run| (run.due, run.id));
+    let all = whole.iter().chain([&backfill, &child, &part, &step, &elsewhere]);
+    leader.insert(store, all.map(|run| history_row(&succeeded(run, NOW))).collect::<Vec<_>>()).await?;
+    let want = Want::DueRuns(DueSpan { job: job.id, from, to });
+    let mut found = store.fetch(vec![(SHARD, want)]).await?.due_runs;
+    found.sort_by_key(|found| found.due);
+    let found: Vec<_> = found.into_iter().map(|found| (found.due, found.run)).collect();
+    assert_eq!(found, wanted);
     Ok(())
 }

@@ -11,7 +11,7 @@ use punctual_core::change::{
     DeadLetter, DeletedJob, Found, Revision, Row, RowKey, RunRecord, Skip, TimerPage, TimerPosition,
     UniqueKey, Want,
 };
-use punctual_core::ids::{Epoch, JobId, RunId, ShardId, Token};
+use punctual_core::ids::{Epoch, JobId, RunId, ShardId, Token, first_id_at};
 use punctual_core::job::{Definition, Job};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::queue::{Message, MessagePosition, QueueKey, QueueNumber, QueueRecord};
@@ -51,6 +51,10 @@ impl Reads for Memory {
                 }
                 Want::Unique(key) => found.uniques.extend(tables.unique(shard, key)),
                 Want::Message(id) => found.messages.extend(tables.message(id)),
+                Want::DueRuns(span) => {
+                    let ended = tables.history(first_id_at(span.from), i64::MAX);
+                    found.due_runs.extend(ended.filter_map(|run| span.due_of(run)));
+                }
             }
         }
         Ok(found)

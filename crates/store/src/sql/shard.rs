@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use punctual_core::Timestamp;
-use punctual_core::change::{Found, Loaded, RATE_PREFIX, TimerPage, TimerPosition, Want};
-use punctual_core::ids::{Epoch, SessionId, ShardId};
+use punctual_core::change::{DueRun, DueSpan, Found, Loaded, RATE_PREFIX, TimerPage, TimerPosition, Want};
+use punctual_core::ids::{Epoch, RunId, SessionId, ShardId, first_id_at};
 use punctual_core::job::Job;
 use punctual_core::queue::Message;
 
 use super::connection::{Ask, Connection, ask};
-use super::queries::{self, jobs, listeners, queues, runs, shards, statistics, steps, uniques};
+use super::queries::{self, history, jobs, listeners, queues, runs, shards, statistics, steps, uniques};
 use super::value::Row;
 use super::{decode, messages, records};
 use crate::listing::listed;
 use crate::page_bytes::PageBytes;
-use crate::{Error, Leases, Result, codec, live_key};
+use crate::{Error, Leases, Result, codec, ended_key, live_key};
 
 /// The time by the store's clock, and the leader of each shard.
 pub(crate) async fn leases(c: &mut dyn Connection) -> Result<Leases> {
@@ -79,6 +79,7 @@ pub(crate) async fn load(c: &mut dyn Connection, shard: ShardId, epoch: Epoch) -
 pub(crate) async fn fetch(c: &mut dyn Connection, wants: &[(ShardId, Want)]) -> Result<Found> {
     let (mut names, mut ids) = (Vec::new(), Vec::new());
     let (mut keys, mut messages, mut workflows) = (Vec::new(), Vec::new(), Vec::new());
+    let mut spans = Vec::new();
     for (shard, want) in wants {
         match want {
             Want::Job(namespace, name) => names.push(vec![namespace.as_str().into(), name.as_str().into()]),
@@ -88,6 +89,7 @@ pub(crate) async fn fetch(c: &mut dyn Connection, wants: &[(ShardId, Want)]) -> 
             Want::Message(id) => {
                 messages.push(vec![id.shard().0.into(), id.queue.0.into(), id.number.into()]);
             }
+            Want::DueRuns(span) => spans.push(*span),
         }
     }
     let definitions = c.definitions();
@@ -98,7 +100,34 @@ pub(crate) async fn fetch(c: &mut dyn Connection, wants: &[(ShardId, Want)]) -> 
     steps.sort_unstable_by_key(|step| step.key);
     let runs = records::runs_by_id(c, &ids, listed).await?;
     let runs = records::records(c, runs).await?;
-    Ok(Found { jobs, runs, steps, uniques, messages })
+    let due_runs = due_runs(c, &spans).await?;
+    Ok(Found { jobs, runs, steps, uniques, messages, due_runs })
+}
+
+/// The due time is in the body of a run, so all runs are read that the job has had since the span began: those without a
+/// parent, and the child runs of backfills among the children.
+async fn due_runs(c: &mut dyn Connection, spans: &[DueSpan]) -> Result<Vec<DueRun>> {
+    if spans.is_empty() {
+        return Ok(Vec::new());
+    }
+    let both = |span: &DueSpan| {
+        let first = RunId(first_id_at(span.from));
+        let walk = |from: i64, through: i64| {
+            ask!(history::WALK_OF_JOB[0], from, through, usize::MAX, true, span.job.0)
+        };
+        [
+            walk(ended_key::whole(first), i64::MAX),
+            walk(ended_key::child(first), ended_key::child(RunId(i64::MAX))),
+        ]
+    };
+    let asks: Vec<Ask<'static>> = spans.iter().flat_map(both).collect();
+    let mut found = Vec::new();
+    c.query(&asks, &mut |index, row| {
+        found.extend(spans[index / 2].due_of(&*decode::run(row, 5)?));
+        Ok(true)
+    })
+    .await?;
+    Ok(found)
 }
 
 /// Jobs, waiting runs and messages have three indexes in the same order; a page is the first `limit` rows of all three.

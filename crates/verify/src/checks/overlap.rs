@@ -3,14 +3,15 @@
 //!
 //! An attempt is active from its start until the run leaves `running`, because a cancelled attempt keeps its place
 //! until its worker has reported. Under these policies a run with children counts as one, until it ends.
-//! `limits.running` counts its children instead. A child that has children itself does not count.
+//! `limits.running` counts its children instead. A child that has children itself does not count. A backfill runs beside all
+//! others, and its children count as children.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use punctual_core::Timestamp;
 use punctual_core::ids::{JobId, RunId};
-use punctual_core::run::Status;
+use punctual_core::run::{Status, Trigger};
 
 use super::{COMMIT_MAX, Sheet, runs_with_jobs};
 use crate::history::{EventRecord, RunRecord};
@@ -18,7 +19,8 @@ use crate::history::{EventRecord, RunRecord};
 pub(super) fn check(sheet: &mut Sheet<'_>) {
     let history = sheet.history;
     let mut attempts: BTreeMap<(JobId, bool), Vec<Attempt<'_>>> = BTreeMap::new();
-    for (job, run) in runs_with_jobs(history) {
+    let is_backfill = |run: &RunRecord| run.trigger == Trigger::Backfill && run.parent.is_none();
+    for (job, run) in runs_with_jobs(history).filter(|(_, run)| !is_backfill(run)) {
         attempts
             .entry((job, run.parent.is_some()))
             .or_default()

@@ -230,6 +230,9 @@ struct StatsLine {
 
 impl From<RunLine> for RunRecord {
     fn from(line: RunLine) -> RunRecord {
+        // The child runs of a backfill are parts of it, and no part of a split run.
+        let is_backfill = line.trigger == Trigger::Backfill;
+        let backfilled = line.step.as_ref().filter(|_| is_backfill).and_then(|index| index.parse().ok());
         RunRecord {
             id: line.id,
             namespace: line.namespace,
@@ -245,7 +248,7 @@ impl From<RunLine> for RunRecord {
             attempt: line.attempt,
             parent: line.parent,
             step: line.step,
-            part: line.shard.map(|part| part.index),
+            part: line.shard.map(|part| part.index).or(backfilled),
             started_by: line.started_by,
             started: line.started,
             starts: line.worker.and_then(|assignee| assignee.job().cloned()),

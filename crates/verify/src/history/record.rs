@@ -155,7 +155,8 @@ impl From<Trigger> for Lane {
             | Trigger::Parent
             | Trigger::Workflow
             | Trigger::After
-            | Trigger::Event => Lane::Own,
+            | Trigger::Event
+            | Trigger::Backfill => Lane::Own,
         }
     }
 }

@@ -67,6 +67,7 @@ impl OrderWriter {
             Trigger::Workflow => v1::Trigger::Workflow,
             Trigger::After => v1::Trigger::After,
             Trigger::Event => v1::Trigger::Event,
+            Trigger::Backfill => v1::Trigger::Backfill,
         };
         v1::Assignment {
             attempt: Some(attempt(given.run, given.token)),
@@ -184,6 +185,7 @@ impl OrderReader {
             v1::Trigger::Workflow => Trigger::Workflow,
             v1::Trigger::After => Trigger::After,
             v1::Trigger::Event => Trigger::Event,
+            v1::Trigger::Backfill => Trigger::Backfill,
             v1::Trigger::Unspecified => return Err(Malformed::missing("trigger")),
         };
         let (run, token) = read_attempt(given.attempt)?;

@@ -127,7 +127,7 @@ impl Again {
             namespace,
             run,
             params: own_params(self.params)?,
-            due: self.due_at.map(instant).transpose()?,
+            due: self.due_at.map(|at| instant("due_at", at)).transpose()?,
             key: key(self.key, header)?,
             resume: self.resume,
             dead_letter,

@@ -1,6 +1,7 @@
 //! A run and its events.
 
 use std::fmt;
+use std::sync::Arc;
 
 use punctual_core::cut::keep_end;
 use punctual_core::ids::{RunId, Token};
@@ -17,6 +18,7 @@ use utoipa::ToSchema;
 
 use super::ByHand;
 use super::attempt::{self, Attempt};
+use super::backfill::BackfillSpan;
 use crate::job_file::Route;
 use crate::schema;
 use crate::text::{Instant, Text};
@@ -82,7 +84,10 @@ pub struct Run {
     /// Whether its task is a workflow, so that it has a graph; only where a run is shown by itself.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub workflow: bool,
-    /// The child runs that it was split into; only where a run is shown by itself.
+    /// What it makes up for; only in a backfill, and where a run is shown by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backfill: Option<BackfillSpan>,
+    /// The child runs that it was split into, or those of a backfill; only where a run is shown by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub children: Option<Vec<Child>>,
     /// Only where they were asked for, and where a run is shown by itself.
@@ -131,6 +136,9 @@ pub struct Child {
     pub worker: Option<String>,
     /// How it ended. `null` means it has not ended.
     pub state: Option<State>,
+    /// Its due time; only in a child run of a backfill.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<Instant>,
 }
 
 /// One change of a run. `seq` counts from 1 without gaps.
@@ -244,6 +252,7 @@ impl From<&rule::Run> for Run {
             shard: Shard::of(run),
             route: None,
             workflow: false,
+            backfill: None,
             children: None,
             attempts: None,
             events: None,
@@ -265,7 +274,7 @@ impl Run {
     pub fn with_attempts(run: &rule::Run, definition: &Definition) -> Run {
         let route = Some(Route::of(&definition.route));
         let checkpoint = run.checkpoint().map(Checkpoint::of);
-        let workflow = definition.workflow().is_some();
+        let workflow = definition.workflow().is_some() && !run.is_backfill();
         let mut by_hand = if run.by_hand.is_empty() { Vec::new() } else { Event::all(run) };
         by_hand.retain(|event| event.by_hand.is_some());
         let by_hand = (!by_hand.is_empty()).then_some(by_hand);
@@ -291,19 +300,28 @@ impl Checkpoint {
 
 impl Shard {
     fn of(run: &rule::Run) -> Option<Shard> {
-        let rule::Part { index, total } = run.part_of.as_ref()?.part;
+        let rule::Part { index, total } = run.split_part()?.part;
         Some(Shard { index, total })
     }
 }
 
 impl Child {
+    /// The child runs of a split run or a backfill, from its rows.
+    pub fn all(rows: &[Arc<StepRecord>]) -> Vec<Child> {
+        let backfill = rows.iter().find_map(|row| row.backfill.as_deref());
+        let due = |child: &Child| backfill?.dues.get(usize::try_from(child.index).ok()?).copied().map(Text);
+        let children = rows.iter().filter_map(|row| Child::of(row));
+        children.map(|child| Child { due_at: due(&child), ..child }).collect()
+    }
+
     /// A part of a split run, from its row. `None` means that it is the row of the split run itself.
-    pub fn of(row: &StepRecord) -> Option<Child> {
+    fn of(row: &StepRecord) -> Option<Child> {
         Some(Child {
             index: row.key.item?,
             run: Text(row.child?),
             worker: row.worker().map(str::to_owned),
             state: row.status().map(State),
+            due_at: None,
         })
     }
 }

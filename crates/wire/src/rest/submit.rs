@@ -171,7 +171,7 @@ impl SendEvent {
 fn due(at: Option<Instant>, delay: Option<Span>, now: Timestamp) -> Result<Option<Timestamp>, Error> {
     match (at, delay) {
         (Some(_), Some(_)) => Err(Error::invalid("delay", "give either `due_at` or `delay`, not both")),
-        (Some(at), None) => instant(at).map(Some),
+        (Some(at), None) => instant("due_at", at).map(Some),
         (None, Some(delay)) if delay.0 > limits::DURATION_MAX => {
             Err(Error::invalid("delay", "must be at most ten years"))
         }
@@ -180,11 +180,11 @@ fn due(at: Option<Instant>, delay: Option<Span>, now: Timestamp) -> Result<Optio
     }
 }
 
-pub(super) fn instant(at: Instant) -> Result<Timestamp, Error> {
+pub(super) fn instant(field: &'static str, at: Instant) -> Result<Timestamp, Error> {
     if (Timestamp::MIN..=Timestamp::MAX).contains(&at.0) {
         Ok(at.0)
     } else {
-        Err(Error::invalid("due_at", "must lie in the years 1970 to 9999"))
+        Err(Error::invalid(field, "must lie in the years 1970 to 9999"))
     }
 }
 

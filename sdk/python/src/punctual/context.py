@@ -28,6 +28,7 @@ _TRIGGERS = {
     pb.TRIGGER_WORKFLOW: "workflow",
     pb.TRIGGER_AFTER: "after",
     pb.TRIGGER_EVENT: "event",
+    pb.TRIGGER_BACKFILL: "backfill",
 }
 
 
@@ -90,7 +91,8 @@ class _Attempt:
 
     @property
     def trigger(self) -> str:
-        """What made the run: `schedule`, `misfire`, `manual`, `submit`, `retry` or `parent`."""
+        """What made the run: `schedule`, `misfire`, `manual`, `submit`, `retry`, `parent`, `workflow`, `after`,
+        `event` or `backfill`."""
         return _TRIGGERS.get(self._given.trigger, "unknown")
 
     @property

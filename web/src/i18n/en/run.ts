@@ -92,6 +92,7 @@ export const run = {
     no_leader: 'No node leads the shard of this run now; another one takes over within seconds.',
   },
   children: 'Parts of this run',
+  backfilled: 'Runs of this backfill',
   childrenEnded: (ended: number, all: number) => `${ended} of ${count(all, 'part')} ended`,
   notEnded: 'Not ended',
   log: 'Log',

@@ -42,6 +42,7 @@ export const runs = {
     workflow: 'Step of a workflow',
     after: 'After a job',
     event: 'Event',
+    backfill: 'Backfill',
   },
   none: 'There are no runs yet. Submit one from the command line:',
   noneYet: 'There are no runs yet. Submit one here, or from the command line:',

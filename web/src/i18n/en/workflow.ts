@@ -112,4 +112,6 @@ export const workflow = {
   pauseText: 'No further step starts until you resume it. Steps that have started go on.',
   resumeTitle: (name: string) => `Resume this run of ${name}?`,
   resumeText: 'Steps start again as soon as what they need has ended.',
+  pauseBackfillText: 'No further run starts until you resume the backfill. Runs that have started go on.',
+  resumeBackfillText: 'The backfill starts its further runs.',
 };

@@ -87,6 +87,7 @@ export const run = {
     no_leader: '此运行所在的分片暂时没有主节点，几秒内会由其他节点接管。',
   },
   children: '子运行',
+  backfilled: '补跑的运行',
   childrenEnded: (ended: number, all: number) => `共 ${num(all)} 个，已结束 ${num(ended)} 个`,
   notEnded: '未结束',
   log: '日志',

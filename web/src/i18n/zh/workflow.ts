@@ -113,4 +113,6 @@ export const workflow = {
   pauseText: '恢复之前不再启动后续步骤，已启动的步骤会继续。',
   resumeTitle: (name: string) => `恢复 ${name} 的这次运行？`,
   resumeText: '前置步骤结束后，后续步骤会继续启动。',
+  pauseBackfillText: '恢复之前不再启动新的运行，已启动的运行会继续。',
+  resumeBackfillText: '补跑会继续启动后续运行。',
 } satisfies typeof en;

@@ -14,11 +14,21 @@ export function isEnded(run: Pick<Run, 'state'>): boolean {
 
 export type RunAction = 'move' | 'pause' | 'resume' | 'cancel' | 'replay' | 'retryFailed' | 'retry';
 
+/** A run whose child runs are those of a span of due times. Such a child run has the same trigger. */
+export function isBackfill(run: Pick<Run, 'trigger' | 'parent'>): boolean {
+  return run.trigger === 'backfill' && !run.parent;
+}
+
 /** What can be done to a run, the primary action last. `flow` is the graph of a workflow, which has no attempt to move. */
 export function actionsOf(
-  run: Pick<Run, 'state' | 'reason'>,
+  run: Pick<Run, 'state' | 'reason' | 'trigger' | 'parent'>,
   flow: Pick<Graph, 'paused'> | null = null,
 ): RunAction[] {
+  if (isBackfill(run)) {
+    if (isEnded(run)) return [];
+    if (shownState(run) !== 'running') return ['cancel'];
+    return [run.reason?.startsWith('paused') ? 'resume' : 'pause', 'cancel'];
+  }
   if (isEnded(run)) {
     // A skipped run has no steps. A run that succeeded has no failed steps.
     const hasFailed = flow && run.state !== 'succeeded' && run.state !== 'skipped';

@@ -22,6 +22,7 @@ export const TRIGGERS: Trigger[] = [
   'workflow',
   'after',
   'event',
+  'backfill',
 ];
 /** Relative ranges: they move with the clock, so that a link stays useful. */
 export const RANGES = {

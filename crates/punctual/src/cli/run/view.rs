@@ -8,7 +8,7 @@ use punctual_core::Timestamp;
 use punctual_core::run::Status;
 use punctual_core::run::Trigger;
 use punctual_wire::job_file::{Route, Strategy};
-use punctual_wire::rest::{Attempt, Child, Event, Run, Shard};
+use punctual_wire::rest::{Attempt, BackfillSpan, Child, Event, Run, Shard};
 
 use crate::cli::output::{Output, fields_with_state, one_line, text, tone};
 use crate::cli::time;
@@ -41,6 +41,7 @@ pub(crate) fn describe(output: Output, run: &Run) -> String {
         ),
         ("key", run.key.clone()),
         ("route", run.route.as_ref().map(route)),
+        ("backfill", run.backfill.as_ref().map(backfill)),
         ("child of", run.parent.map(|parent| format!("run {parent}"))),
         ("shard", run.shard.map(|Shard { index, total }| format!("{index} of {total}, counted from 0"))),
         ("retry of", run.retry_of.map(|run| run.to_string())),
@@ -57,11 +58,16 @@ pub(crate) fn describe(output: Output, run: &Run) -> String {
     [Some(facts), children, attempts, story].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
 }
 
+fn backfill(span: &BackfillSpan) -> String {
+    format!("{} due times from {} to {}", span.total, span.from, span.to)
+}
+
 /// Who asked for the run, paused it, resumed it and cancelled it, one line for each.
 fn by_hand(run: &Run, now: Timestamp) -> Option<String> {
     let told = run.by_hand.iter().flatten().filter_map(|event| {
         let by_hand = event.by_hand.as_ref()?;
         let what = match event.what.as_str() {
+            "created" if run.trigger.0 == Trigger::Backfill => "asked for",
             "created" => "retried",
             "cancel_asked" => "cancelled",
             other => other,
@@ -108,14 +114,18 @@ pub(super) fn word(strategy: Strategy) -> String {
 }
 
 fn children_table(output: Output, children: &[Child]) -> String {
-    let mut table = output.table(&["CHILD", "RUN", "STATE", "WORKER"]);
+    let has_dues = children.iter().any(|child| child.due_at.is_some());
+    let titles = ["CHILD", "RUN", "STATE", "WORKER", "DUE (UTC)"];
+    let mut table = output.table(&titles[..if has_dues { 5 } else { 4 }]);
     for child in children {
-        table.add_row([
+        let due = child.due_at.map(Cell::new);
+        let cells = [
             Cell::new(child.index),
             Cell::new(child.run),
             child.state.map_or_else(|| Cell::new("-"), |state| output.state(state.0)),
             Cell::new(child.worker.as_deref().unwrap_or("-")),
-        ]);
+        ];
+        table.add_row(cells.into_iter().chain(due));
     }
     text(table)
 }

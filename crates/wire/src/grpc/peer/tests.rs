@@ -7,7 +7,8 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_core::attempt::Outcome as Ended;
 use punctual_core::command::{
-    ActOnSteps, CancelCall, Expect, Key, Made, PutJob, RetryRun, RunJob, StepsAct, Submit,
+    ActOnSteps, BackfillJob, Backfilled, CancelCall, Expect, Key, LeftOut, Made, PutJob, RetryRun, RunJob,
+    StepsAct, Submit,
 };
 use punctual_core::ids::{Epoch, JobId, RunId, Token, WorkerId};
 use punctual_core::job::{
@@ -174,6 +175,17 @@ fn commands() -> Vec<Command> {
             key: key(),
             caller: Some(Caller { sender: a_sender(), depth: 3 }),
         }),
+        Command::Backfill(BackfillJob {
+            namespace: namespace.clone(),
+            name: name.clone(),
+            from: NOW,
+            to: NOW,
+            params: params.clone(),
+            running: Some(u32::MAX),
+            newest_first: true,
+            dry_run: true,
+            by: Some("ops".into()),
+        }),
         Command::CancelCall(CancelCall {
             sender: a_sender(),
             namespace: namespace.clone(),
@@ -268,6 +280,7 @@ named! { command_names: Command =>
     Command::PauseJob { .. } => "pause",
     Command::ResumeJob { .. } => "resume",
     Command::RunJob(_) => "run",
+    Command::Backfill(_) => "backfill",
     Command::Submit(_) => "submit",
     Command::CancelRun { .. } => "cancel",
     Command::MoveRun { .. } => "move",
@@ -348,6 +361,13 @@ fn answers() -> Vec<Answer> {
     let outcome = Ended { exit_code: Some(-9), output: "out".into(), ..Ended::failed(NOW, "killed") };
     run.apply(Event::Reported { token, outcome }, &definition, NOW).unwrap();
     let ad_hoc = Run::new(RUN, namespace(), Origin::AdHoc(definition), Trigger::Submit, NOW, NOW);
+    let backfill = Backfilled {
+        run: Some(Arc::new(running.clone())),
+        total: u32::MAX,
+        first: Some(NOW),
+        last: None,
+        left_out: vec![LeftOut { due: NOW, run: Some(RUN) }],
+    };
     let runs = [running, run, ad_hoc].map(|run| Answer::Run(Arc::new(run)));
     let taken = queue::Delivered {
         id: queue::MessageId { queue: queue::QueueNumber(u32::MAX), number: i64::MAX },
@@ -366,6 +386,7 @@ fn answers() -> Vec<Answer> {
         Answer::Listening(7),
         Answer::NotListening,
         Answer::Followers(vec![name()]),
+        Answer::Backfill(Box::new(backfill)),
     ]);
     jobs.into_iter().chain(runs).chain(others).collect()
 }
@@ -374,6 +395,7 @@ named! { answer_names: Answer =>
     Answer::Job { .. } => "job",
     Answer::Deleted => "deleted",
     Answer::Run(_) => "run",
+    Answer::Backfill(_) => "backfill",
     Answer::Existing(_) => "existing",
     Answer::Discarded => "discarded",
     Answer::Noted => "noted",
