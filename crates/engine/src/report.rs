@@ -62,8 +62,11 @@ impl Shard {
             Report::Finished { run, token, outcome } => {
                 cx.pool.attempt_ended(worker, run, token);
                 let is_lost = self.forget_loss(run, token) && outcome.end != End::Succeeded;
-                let event =
-                    if is_lost { Event::Lost { token } } else { Event::Reported { token, outcome: cut(outcome) } };
+                let event = if is_lost {
+                    Event::Lost { token }
+                } else {
+                    Event::Reported { token, outcome: cut(outcome) }
+                };
                 if !self.transition(run, event, cx) {
                     cx.pool.counts_mut().stale_reports += 1;
                 }

@@ -138,9 +138,7 @@ impl Shard {
     /// Tells the jobs that follow the job of a run that it has ended.
     pub(crate) fn tell_followers(&mut self, ended: &Run, cx: &Context<'_>) {
         let Some(name) = ended.job_name().filter(|_| ended.parent().is_none()) else { return };
-        if self.topics.is_empty()
-            || ended.status() == Status::Skipped
-            || is_planted(Fault::FollowerIsNotTold)
+        if self.topics.is_empty() || ended.status() == Status::Skipped || is_planted(Fault::FollowerIsNotTold)
         {
             return;
         }

@@ -2,8 +2,8 @@
 
 use Status::{Cancelled, Ready, Running, Skipped, Succeeded, Waiting};
 use punctual_core::attempt::End;
-use punctual_core::job::{Definition, Limit, Overlap};
 use punctual_core::ids::RunId;
+use punctual_core::job::{Definition, Limit, Overlap};
 use punctual_core::limits::HELD_PER_JOB_MAX;
 use punctual_core::run::{Cause, Reason, Status};
 

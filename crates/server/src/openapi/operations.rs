@@ -28,8 +28,16 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 const ETAG: (&str, &str) = ("ETag", "The revision, for `If-Match`");
 
 pub(super) fn operations() -> Vec<Operation> {
-    let about_jobs =
-        [jobs(), revisions(), calendars(), descriptors(), runs::runs(), runs::live(), dead_letters()];
+    let about_jobs = [
+        jobs(),
+        actions_on_jobs(),
+        revisions(),
+        calendars(),
+        descriptors(),
+        runs::runs(),
+        runs::live(),
+        dead_letters(),
+    ];
     let others = [queues::queues(), queues::messages(), the_rest(), workers(), console()];
     about_jobs.into_iter().chain(others).flatten().collect()
 }
@@ -73,6 +81,12 @@ fn jobs() -> Vec<Operation> {
         expecting(delete(JOB, "delete_job", "Delete a job; its history is kept"))
             .answers_nothing("Deleted")
             .refuses(&[Code::NoSuchJob, Code::JobExists, Code::WrongRevision]),
+    ]
+}
+
+/// What can be done with a job that exists.
+fn actions_on_jobs() -> Vec<Operation> {
+    vec![
         starting(post("/api/v1/namespaces/{namespace}/jobs/{name}/run", "run_job", "Start a job by hand"))
             .may_take::<Start>()
             .refuses(&[Code::NoSuchJob]),

@@ -1,5 +1,6 @@
 //! Workflows: their graphs, and what people decide on them.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -204,7 +205,7 @@ impl Endpoints {
             places.insert(node.step.clone(), place);
         }
         let mut outer = HashMap::new();
-        let mut open = vec![(String::new(), workflow.clone(), run, None)];
+        let mut open = vec![(String::new(), Cow::Borrowed(workflow), run, None)];
         while let Some((prefix, workflow, run, reused)) = open.pop() {
             let steps = workflow.all().map(|step| wanted.contains(&format!("{prefix}{}", step.name)));
             let wanted: Vec<usize> = steps.enumerate().filter_map(|(at, is)| is.then_some(at)).collect();
@@ -221,7 +222,7 @@ impl Endpoints {
                     outer.insert(path.clone(), Arc::clone(row));
                     if let Some(child) = row.child {
                         let (inner, reused) = self.inner_of(inner, row, reused.as_ref()).await?;
-                        open.push((format!("{path}/"), inner, child, reused));
+                        open.push((format!("{path}/"), Cow::Owned(inner), child, reused));
                     }
                 }
                 let Some(node) = places.get(&path).map(|place| &mut nodes[*place]) else { continue };

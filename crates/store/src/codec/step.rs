@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::Timestamp;
+use punctual_core::backfill::Backfill;
 use punctual_core::ids::RunId;
 use punctual_core::workflow::{ByHand, Items, State, StepKey, StepReason, StepRecord};
 use serde::{Deserialize, Serialize};
@@ -11,9 +12,7 @@ use super::{cannot_read, cannot_write};
 use crate::Result;
 
 /// The first byte of a body. A change of `StepBody` needs a new version.
-const STEP_VERSION: u8 = 2;
-/// The same, followed by a [`Backfill`].
-const BACKFILL_VERSION: u8 = 3;
+const STEP_VERSION: u8 = 3;
 
 /// All that is not in columns of its own.
 #[derive(Serialize, Deserialize)]
@@ -28,6 +27,7 @@ struct StepBody {
     output: Option<Arc<str>>,
     error: Box<str>,
     by_hand: Option<Box<ByHand>>,
+    backfill: Option<Box<Backfill>>,
 }
 
 /// Part of the file format: these numbers never change.
@@ -59,13 +59,9 @@ pub(crate) fn step_body(step: &StepRecord) -> Result<Vec<u8>> {
         output: step.output.clone(),
         error: step.error.clone(),
         by_hand: step.by_hand.clone(),
+        backfill: step.backfill.clone(),
     };
-    let version = if step.backfill.is_some() { BACKFILL_VERSION } else { STEP_VERSION };
-    let mut bytes = postcard::to_extend(&body, vec![version]).map_err(|error| cannot_write(&error))?;
-    if let Some(backfill) = &step.backfill {
-        bytes = postcard::to_extend(backfill, bytes).map_err(|error| cannot_write(&error))?;
-    }
-    Ok(bytes)
+    postcard::to_extend(&body, vec![STEP_VERSION]).map_err(|error| cannot_write(&error))
 }
 
 pub(crate) fn read_step(
@@ -74,17 +70,23 @@ pub(crate) fn read_step(
     child: Option<i64>,
     body: &[u8],
 ) -> Result<Arc<StepRecord>> {
-    let (version, rest) = match body.split_first() {
-        Some((&version @ (STEP_VERSION | BACKFILL_VERSION), rest)) => (version, rest),
-        _ => return Err(cannot_read(&"a step of another version")),
+    let Some((&STEP_VERSION, rest)) = body.split_first() else {
+        return Err(cannot_read(&"a step of another version"));
     };
-    let (body, rest): (StepBody, _) = postcard::take_from_bytes(rest).map_err(|error| cannot_read(&error))?;
-    let backfill = match version {
-        BACKFILL_VERSION => Some(postcard::from_bytes(rest).map_err(|error| cannot_read(&error))?),
-        _ => None,
-    };
-    let StepBody { decided_at, ended_at, until, listener, items, reason, workers, output, error, by_hand } =
-        body;
+    let body: StepBody = postcard::from_bytes(rest).map_err(|error| cannot_read(&error))?;
+    let StepBody {
+        decided_at,
+        ended_at,
+        until,
+        listener,
+        items,
+        reason,
+        workers,
+        output,
+        error,
+        by_hand,
+        backfill,
+    } = body;
     let (state, child) = (step_state(state)?, child.map(RunId));
     Ok(Arc::new(StepRecord {
         key,

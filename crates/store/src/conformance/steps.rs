@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use punctual_core::backfill::Backfill;
 use punctual_core::change::{Row, RowKey, Want};
 use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Job};
@@ -62,6 +63,12 @@ pub(super) fn step_of(run: &Run, step: u32, item: Option<u32>) -> StepRecord {
         output: Some(r#"{"größe": 7}"#.into()),
         error: "it broke".into(),
         by_hand: Some(Box::new(ByHand { by: Some("ops".into()), at: at(4), comment: "später".into() })),
+        backfill: Some(Box::new(Backfill {
+            from: at(5),
+            to: at(9),
+            dues: [at(6), at(7)].into(),
+            running: Some(2),
+        })),
     }
 }
 
