@@ -46,6 +46,8 @@ struct Worker {
     announced: Option<Arc<Announcement>>,
     /// It missed its lease: it gets no assignment until its next heartbeat.
     silent: bool,
+    /// It has sent a heartbeat since it joined.
+    has_beaten: bool,
     held: HeldAttempts,
     /// The last heartbeat, or since when one is expected; for a silent worker, when it was last asked for one.
     heard: Elapsed,
@@ -82,7 +84,8 @@ pub enum Heard {
     /// A heartbeat. The worker does not have the `lost` attempts, although they were sent to it a lease ago.
     Alive {
         lost: Vec<(RunId, Token)>,
-        was_silent: bool,
+        /// It was silent, or this is its first heartbeat since it joined.
+        is_back: bool,
     },
     /// The report cannot be true, for this reason.
     Impossible(String),
@@ -101,6 +104,7 @@ impl Worker {
         Worker {
             announced: None,
             silent: false,
+            has_beaten: false,
             held: HeldAttempts::default(),
             heard: now,
             credits: Credits::default(),
@@ -155,6 +159,7 @@ impl Roster {
     ) -> Vec<(RunId, Token)> {
         let known = self.workers.entry(worker.clone()).or_insert_with(|| Worker::unknown(now));
         (known.announced, known.silent, known.heard) = (Some(Arc::new(announced)), false, now);
+        known.has_beaten = false;
         self.changes += 1;
         self.lost.retain(|id, _| id.name() != worker.name());
         (known.credits, known.told, known.draining) = (Credits::default(), (None, 0), false);
@@ -239,8 +244,8 @@ impl Roster {
                 Heard::Impossible(format!("alive.attempts: at most {HOLDING_MAX}"))
             }
             Report::Alive { attempts } => {
-                let was_silent = self.workers.get(worker).is_some_and(|known| known.silent);
-                Heard::Alive { lost: self.heard(worker, attempts, lease, now), was_silent }
+                let is_back = self.workers.get(worker).is_some_and(|known| known.silent || !known.has_beaten);
+                Heard::Alive { lost: self.heard(worker, attempts, lease, now), is_back }
             }
             _ => Heard::Nothing,
         }
@@ -301,7 +306,7 @@ impl Roster {
     ) -> Vec<(RunId, Token)> {
         let Some(known) = self.workers.get_mut(worker) else { return Vec::new() };
         self.changes += u64::from(known.silent);
-        (known.silent, known.heard) = (false, now);
+        (known.silent, known.has_beaten, known.heard) = (false, true, now);
         let named: FxHashSet<_> = named.iter().copied().collect();
         let unstopped = known.unstopped.len();
         known.unstopped.retain(|attempt| named.contains(attempt));

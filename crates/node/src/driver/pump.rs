@@ -49,7 +49,6 @@ impl Driver {
 
     fn apply_all(&mut self) {
         self.admit_workers();
-        self.offer_to_returned();
         self.notice_silence();
         self.take_commands();
         self.take_timers();
@@ -57,6 +56,7 @@ impl Driver {
         if self.pool.is_behind() || !self.owes_timers() {
             self.take_reports();
         }
+        self.offer_to_returned();
         self.give_up_departed();
         self.dispatch();
         self.tell_waiting();
@@ -127,16 +127,19 @@ impl Driver {
                     self.apply(run.shard(), Event::Lost { run, token });
                 }
             }
-            self.returned.push(worker.clone());
             self.hear(&worker, said);
         }
     }
 
     /// Offers to workers again what former leaders gave them: a worker reports on an attempt to the node that offered
     /// it last. What was loaded while the worker was present was offered then; an attempt that is offered twice starts
-    /// once.
+    /// once. Outcomes that came before its heartbeat are applied first: the attempts have ended.
     fn offer_to_returned(&mut self) {
         for worker in std::mem::take(&mut self.returned) {
+            if self.reports.iter().any(|(theirs, _)| *theirs == worker) {
+                self.returned.push(worker);
+                continue;
+            }
             for (run, token) in self.pool.roster().attempts_of(&worker) {
                 let is_leading = self.entry(run.shard()).is_some_and(|entry| entry.is_leading());
                 if is_leading && self.given_by_former_leader((run, token), &worker).is_some() {
@@ -173,9 +176,9 @@ impl Driver {
             match self.pool.hear(&worker, &report, lease, self.elapsed) {
                 Heard::Nothing => {}
                 Heard::Order(order) => self.outputs.push(Output::Order { worker, order }),
-                Heard::Alive { lost, was_silent } => {
+                Heard::Alive { lost, is_back } => {
                     lost.into_iter().for_each(|(run, token)| self.lose(run, token));
-                    self.returned.extend(was_silent.then_some(worker));
+                    self.returned.extend(is_back.then_some(worker));
                 }
                 Heard::Impossible(why) => self.outputs.push(Output::Refuse { worker, why }),
             }

@@ -232,9 +232,9 @@ macro_rules! conformance {
                     child_runs_are_listed_only_if_they_are_asked_for
                     the_last_runs_of_a_job_are_no_children
                     a_child_is_found_by_its_id
-                    runs_are_found_by_their_due_time
                     a_job_keeps_whole_workflows
-                    many_children_go_with_their_parent;
+                    many_children_go_with_their_parent
+                    runs_are_found_by_their_due_time;
             }
         }
     };

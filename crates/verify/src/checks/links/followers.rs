@@ -152,10 +152,12 @@ mod tests {
         assert!(found.len() == 1 && found[0].contains("did not start job `settle`"), "{found:?}");
     }
 
+    type Change = fn(&mut Followed);
+
     /// Each change explains why the run is not there.
     #[test]
     fn an_end_that_need_not_start_a_run_is_no_finding() {
-        let changes: [(&str, fn(&mut Followed)); 8] = [
+        let changes: [(&str, Change); 8] = [
             ("its end was no success", |it| it.story.runs[1].state = RunState::Failed),
             ("the follower is paused", |it| it.follower.pause = it.story.clone().pause(5).job.pause.clone()),
             ("the follower was changed later", |it| it.follower.updated_at = at(2 * HOUR)),
