@@ -9,6 +9,7 @@
 //! assignment uses one, and the slot comes back only when it is lent again. So an attempt that was given up while its
 //! worker still runs it never counts as a free slot.
 
+mod credits;
 mod stopping;
 
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use super::class::Class;
 use super::held::{Held, HeldAttempts};
 use super::present::{Load, Present};
 use super::route;
+use credits::Credits;
 
 /// How long a lost worker is remembered, and how many are.
 const LOST_KEPT: Duration = Duration::from_secs(3600);
@@ -59,20 +61,6 @@ struct Worker {
     draining: bool,
     /// What the last `Order::Waiting` told it: the highest priority, and about how many runs.
     told: (Option<u8>, u32),
-}
-
-/// Totals since the worker joined.
-#[derive(Debug, Default)]
-struct Credits {
-    lent: u64,
-    used: u64,
-    gave_back: u64,
-}
-
-impl Credits {
-    fn free(&self) -> usize {
-        usize::try_from(self.lent.saturating_sub(self.used + self.gave_back)).unwrap_or(usize::MAX)
-    }
 }
 
 /// What follows from a worker's report about itself.

@@ -228,10 +228,12 @@ impl World {
         self.give(index, Input::Reports { worker: worker.clone(), reports }).await;
     }
 
-    /// A worker joins and names the attempts that it has.
+    /// A worker joins and names the attempts that it has, also in the heartbeat that follows.
     pub(crate) async fn join_with(&mut self, index: usize, worker: &WorkerId, holding: Vec<(RunId, Token)>) {
-        let (worker, announced) = (worker.clone(), Announcement::of(100));
-        self.give(index, Input::Joined { worker, announced, holding }).await;
+        let announced = Announcement::of(100);
+        let reports = vec![Report::Alive { attempts: holding.clone() }];
+        self.give(index, Input::Joined { worker: worker.clone(), announced, holding }).await;
+        self.give(index, Input::Reports { worker: worker.clone(), reports }).await;
     }
 
     /// Gives a node the results that were held back.

@@ -142,7 +142,7 @@ mod tests {
 
     #[track_caller]
     fn check_refused(body: &str, field: &str) {
-        let read = tree::from_json::<BackfillJob>(body.as_bytes()).map_err(Error::from);
+        let read = tree::from_json::<BackfillJob>(body.as_bytes());
         let at = (Namespace::default(), "report".parse().unwrap());
         let error = read.and_then(|body| body.into_core(at, None)).unwrap_err();
         assert_eq!(error.field, field, "{body}: {error:?}");

@@ -14,7 +14,7 @@ async fn scene_with_a_job() -> Scene {
     scene
 }
 
-fn january(extra: Value) -> Value {
+fn january(extra: &Value) -> Value {
     let mut body = json!({ "from": "2027-01-01T00:00:00Z", "to": "2027-01-05T00:00:00Z" });
     for (name, value) in extra.as_object().into_iter().flatten() {
         body[name] = value.clone();
@@ -26,13 +26,13 @@ fn january(extra: Value) -> Value {
 async fn a_backfill_is_made_shown_paused_and_cancelled() {
     let scene = scene_with_a_job().await;
     let path = format!("{JOBS}/report/backfill");
-    let asked: Backfill = scene.post(&path, january(json!({ "dry_run": true }))).await.read(200);
+    let asked: Backfill = scene.post(&path, january(&json!({ "dry_run": true }))).await.read(200);
     assert_eq!((asked.total, asked.run, asked.left_out), (4, None, Vec::new()));
     assert_eq!(asked.first_due_at.unwrap().to_string(), "2027-01-01T00:00:00.000Z");
     assert_eq!(asked.last_due_at.unwrap().to_string(), "2027-01-04T00:00:00.000Z");
 
     let limits = json!({ "limits": { "running": 2 }, "newest_first": true, "params": { "region": "east" } });
-    let made: Backfill = scene.post(&path, january(limits)).await.read(201);
+    let made: Backfill = scene.post(&path, january(&limits)).await.read(201);
     let parent = made.run.expect("it was made");
     assert_eq!((made.total, parent.trigger.to_string().as_str()), (4, "backfill"));
     let shown: Run = scene.get(&format!("{RUNS}/{}", parent.id)).await.read(200);
@@ -46,7 +46,7 @@ async fn a_backfill_is_made_shown_paused_and_cancelled() {
     assert_eq!((child.trigger.to_string().as_str(), child.shard), ("backfill", None));
     assert_eq!(child.due_at.to_string(), "2027-01-04T00:00:00.000Z");
 
-    let again: Backfill = scene.post(&path, january(json!({}))).await.read(200);
+    let again: Backfill = scene.post(&path, january(&json!({}))).await.read(200);
     assert_eq!((again.total, again.run, again.left_out.len()), (0, None, 4));
     assert_eq!(again.left_out[3].run, Some(child.id), "it has its run");
     assert_eq!(again.left_out[0].run, Some(parent.id), "the backfill is about to start it");
@@ -76,13 +76,13 @@ async fn a_refused_backfill_names_the_field() {
     let rows = [
         ("report", json!({}), 422, "from"),
         ("report", json!({ "from": "2027-01-01T00:00:00Z" }), 422, "to"),
-        ("report", january(json!({ "from": "2027-01-05T00:00:00Z" })), 422, "from"),
-        ("report", january(json!({ "to": "2027-02-05T00:00:00Z" })), 422, "to"),
-        ("report", january(json!({ "limits": { "running": 0 } })), 422, "limits.running"),
-        ("report", january(json!({ "params": 7 })), 422, "params"),
+        ("report", january(&json!({ "from": "2027-01-05T00:00:00Z" })), 422, "from"),
+        ("report", january(&json!({ "to": "2027-02-05T00:00:00Z" })), 422, "to"),
+        ("report", january(&json!({ "limits": { "running": 0 } })), 422, "limits.running"),
+        ("report", january(&json!({ "params": 7 })), 422, "params"),
         ("often", month.clone(), 422, "to"),
         ("by-hand", month, 422, "from"),
-        ("none", january(json!({})), 404, ""),
+        ("none", january(&json!({})), 404, ""),
     ];
     for (job, body, status, field) in rows {
         let problem: Problem = scene.post(&format!("{JOBS}/{job}/backfill"), body.clone()).await.read(status);
