@@ -49,7 +49,9 @@ def test_the_programs_of_the_guide_work(node: Node, tmp_path: Path) -> None:
 
 def test_the_package_is_installed_from_a_copy_of_the_repository(tmp_path: Path) -> None:
     for folder in ("proto", "sdk/python"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("build", "*_pb2*", "*.egg-info"))
+        shutil.copytree(
+            ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("build", "*_pb2*", "*.egg-info")
+        )
     install, *_ = blocks(GUIDE, "sh")
     subprocess.run(["bash", "-euc", install], cwd=tmp_path, timeout=SOON * 10, check=True)
     use = "from punctual import Client, Worker"
