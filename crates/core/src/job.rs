@@ -100,7 +100,7 @@ pub struct Definition {
     /// A lost attempt is not retried.
     pub at_most_once: bool,
     pub overlap: Overlap,
-    /// How long a lost attempt still counts as running: its worker may execute it although nobody hears of it.
+    /// How long a lost attempt still counts as running: a worker that cannot be reached may still execute it.
     pub overlap_grace: Option<Duration>,
     pub misfire: Misfire,
     pub priority: u8,

@@ -105,7 +105,7 @@ impl Shard {
         }
     }
 
-    /// Returns whether the attempt is a lost one that still counts as running. It no longer does.
+    /// Removes an attempt from the lost ones that still count as running. Returns whether it was one of them.
     pub(crate) fn forget_loss(&mut self, run: RunId, token: Token) -> bool {
         let is_lost = self.losses.get(&run) == Some(&token);
         if is_lost {
@@ -114,6 +114,7 @@ impl Shard {
         is_lost
     }
 
+    /// The run of a lost attempt goes on without it.
     pub(crate) fn give_up(&mut self, run: RunId, token: Token, cx: &mut Context<'_>) {
         self.order_outdated(run, token, cx);
         self.transition(run, Event::Lost { token }, cx);

@@ -24,8 +24,8 @@ impl Shard {
         cx.pool.run_left();
         self.dirty.runs.remove(&run);
         self.dirty.lazy.remove(&run);
-        // For child runs, the parent is the dead letter: a replay of it makes all its children again. A backfill is none: its
-        // child runs are tried again one by one.
+        // For child runs, the parent is the dead letter: a replay of it makes all its children again. A backfill
+        // becomes no dead letter: its child runs are tried again one by one.
         let dead = matches!(live.run.status(), Status::Failed | Status::TimedOut)
             && live.definition.dead_letter
             && live.run.parent().is_none()

@@ -104,8 +104,8 @@ pub struct Driver {
     /// Total size of the waiting reports, including those for shards that are not loaded.
     unheard_bytes: usize,
     joining: VecDeque<Joining>,
-    /// Workers that have joined, or that were silent and are heard again: what former leaders gave them is offered to
-    /// them again.
+    /// Workers whose first heartbeat has come since they joined or were silent: what former leaders gave them is
+    /// offered to them again.
     returned: Vec<WorkerId>,
     /// Workers that are shutting down, until their last reports are applied.
     departing: Vec<WorkerId>,
