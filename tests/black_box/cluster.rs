@@ -13,6 +13,7 @@ mod commits;
 mod coordination;
 mod streams;
 mod locks;
+mod named_locks;
 mod tls;
 mod mix;
 mod queues;

@@ -10,6 +10,7 @@ mod workflows;
 mod poison;
 mod families;
 mod backfills;
+mod locks;
 mod dead_letters;
 mod long_work;
 mod long_work_guide;

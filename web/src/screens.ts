@@ -6,6 +6,7 @@ import Inbox from '@lucide/svelte/icons/inbox';
 import KeyRound from '@lucide/svelte/icons/key-round';
 import Layers from '@lucide/svelte/icons/layers';
 import ListChecks from '@lucide/svelte/icons/list-checks';
+import Lock from '@lucide/svelte/icons/lock';
 import MailX from '@lucide/svelte/icons/mail-x';
 import Play from '@lucide/svelte/icons/play';
 import Activity from '@lucide/svelte/icons/activity';
@@ -38,6 +39,7 @@ export const screens: Record<Screen, ScreenEntry> = {
   calendar: { load: () => import('./screens/calendar/Calendar.svelte'), icon: CalendarDays, key: 'c' },
   queues: { load: () => import('./screens/queues/Queues.svelte'), icon: Inbox, key: 'q' },
   queue: { load: () => import('./screens/queue/Queue.svelte'), parent: 'queues' },
+  locks: { load: () => import('./screens/locks/Locks.svelte'), icon: Lock, key: 'l' },
   workers: { load: () => import('./screens/workers/Workers.svelte'), icon: Server, key: 'w' },
   metrics: { load: () => import('./screens/metrics/Metrics.svelte'), key: 'm', parent: 'workers' },
   deadLetters: { load: () => import('./screens/dead-letters/DeadLetters.svelte'), icon: MailX, key: 'd' },

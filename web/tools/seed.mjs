@@ -235,6 +235,11 @@ export async function seed(api) {
   await sleep(25_000);
   await api('POST', `${NS}/jobs/fx-rates/resume`);
   await queues(api);
+  for (const [name, owner] of [
+    ['nightly-settlement', 'settle-2.bank.example:4711'],
+    ['schema-migration', 'deploy-7'],
+  ])
+    await api('POST', `${NS}/locks/${name}`, { ttl: '1h', owner });
   await api('POST', 'tokens', { name: 'deploy', role: 'admin', expires_in: '90d' });
   await api('POST', 'tokens', { name: 'dashboard', role: 'reader' });
   await sleep(WHILE_MS);
@@ -272,6 +277,8 @@ export async function seed(api) {
     calendar: link('/calendar', '&scope=ns'),
     queues: link('/queues'),
     queue: link('/queues/bank-transfers'),
+    locks: link('/locks'),
+    lock: link('/locks', '&lock=nightly-settlement'),
     workers: link('/workers'),
     metrics: link('/metrics'),
     approvals: link('/approvals'),
@@ -289,6 +296,7 @@ export async function seed(api) {
     'empty-queues': '#/queues?ns=empty',
     'empty-dead-letters': '#/dead-letters?ns=empty',
     'empty-approvals': '#/approvals?ns=empty',
+    'empty-locks': '#/locks?ns=empty',
     'empty-descriptors': '#/descriptors?ns=empty',
     'empty-calendars': '#/calendars?ns=empty',
     'runs-no-match': link('/runs', '&search=nothing'),

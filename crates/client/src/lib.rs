@@ -15,6 +15,8 @@ mod live;
 mod sse;
 mod nodes;
 mod queues;
+mod hold;
+mod locks;
 mod tokens;
 
 use std::sync::Arc;
@@ -31,6 +33,7 @@ use serde::de::DeserializeOwned;
 pub use calendars::PutCalendar;
 pub use cron::CronQuery;
 pub use error::Error;
+pub use hold::{HeldLock, Hold, Holds, hold};
 pub use jobs::Put;
 pub use logs::{LogEvent, LogQuery, Logs};
 pub use run_events::{RunEvent, RunEvents};

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
-use crate::ids::{Epoch, JobId, RunId, ShardId, first_id_of};
+use crate::ids::{Epoch, Fence, JobId, RunId, ShardId, first_id_of};
 use crate::job::{Cursor, Definition, Job, State};
+use crate::lock::Lock;
 use crate::name::{Name, Namespace};
 use crate::queue::{Message, MessageId, MessagePosition, QueueNumber, QueueRecord};
 use crate::run::Run;
@@ -36,6 +37,7 @@ pub enum RowKey {
     Step(StepKey),
     /// The number of the listener.
     Listener(i64),
+    Lock(Fence),
     Approval(Arc<ApprovalKey>),
     Unique(Arc<str>),
     /// The job, the revision and the first due time.
@@ -59,6 +61,7 @@ pub enum Row {
     DeadLetter(DeadLetter),
     Step(Arc<StepRecord>),
     Listener(Arc<ListenerRecord>),
+    Lock(Arc<Lock>),
     Approval(Approval),
     Unique(UniqueKey),
     Skip(Skip),
@@ -193,6 +196,7 @@ impl Row {
             Row::DeadLetter(letter) => RowKey::DeadLetter(letter.run),
             Row::Step(step) => RowKey::Step(step.key),
             Row::Listener(listener) => RowKey::Listener(listener.number),
+            Row::Lock(lock) => RowKey::Lock(lock.fence),
             Row::Approval(approval) => RowKey::Approval(Arc::clone(&approval.key)),
             Row::Unique(unique) => RowKey::Unique(Arc::clone(&unique.key)),
             Row::Skip(skip) => RowKey::Skip(skip.job, skip.revision, skip.from),
@@ -368,6 +372,7 @@ pub struct Loaded {
     /// The steps of every workflow among the runs that has begun or reuses steps, in the order of their keys.
     pub steps: Vec<Arc<StepRecord>>,
     pub listeners: Vec<Arc<ListenerRecord>>,
+    pub locks: Vec<Arc<Lock>>,
     /// Every queue, without its messages: these are read in pages.
     pub queues: Vec<QueueRecord>,
     /// All pages, without a gap.

@@ -3,7 +3,8 @@
 //! A command may be forwarded to the node that leads its shard. Commands and answers are serialized with field names,
 //! so that nodes of two versions understand each other.
 
-use std::borrow::Cow;
+mod refusal;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,14 +13,17 @@ use serde::{Deserialize, Serialize};
 use crate::Timestamp;
 use crate::ids::{RunId, ShardId, Token};
 use crate::job::{self, Definition, Job};
+use crate::lock;
 use crate::name::{Name, Namespace};
 use crate::params::Params;
 use crate::progress::Progress;
 use crate::queue;
-use crate::run::{Caller, Run, Status};
+use crate::run::{Caller, Run};
 use crate::schedule::calendar::Calendar;
 use crate::topic::{Listener, NewEvent, Topic, TopicKey, Wake};
 use crate::workflow::{RetryFrom, StepKey, StepParams};
+
+pub use refusal::Refusal;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -131,6 +135,7 @@ pub enum Command {
     },
     /// A command on a queue or its messages.
     Queue(queue::Ask),
+    Lock(lock::Ask),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -330,6 +335,7 @@ impl Command {
             | Command::StepListens { step: StepKey { run, .. }, .. }
             | Command::Tell { sender: queue::Sender { run, .. }, .. } => run.shard(),
             Command::Queue(ask) => ask.shard(shards).unwrap_or(ShardId(0)),
+            Command::Lock(ask) => ask.key().shard(shards),
         }
     }
 
@@ -360,6 +366,7 @@ impl Command {
             | Command::StepListens { step: StepKey { run, .. }, .. }
             | Command::Tell { sender: queue::Sender { run, .. }, .. } => format!("run {run}"),
             Command::Queue(ask) => ask.subject(),
+            Command::Lock(ask) => format!("lock `{}`", ask.key().name),
         }
     }
 
@@ -394,7 +401,8 @@ impl Command {
             | Command::CancelCall(_)
             | Command::DiscardDeadLetter { .. }
             | Command::Progress { .. }
-            | Command::Tell { .. } => true,
+            | Command::Tell { .. }
+            | Command::Lock(_) => true,
             Command::Queue(ask) => ask.is_repeatable(),
         }
     }
@@ -427,6 +435,7 @@ pub enum Answer {
     /// A report of progress that came late, and was ignored.
     Late,
     Queue(queue::Said),
+    Lock(lock::Said),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -435,48 +444,4 @@ pub enum Made {
     Created,
     Changed,
     Unchanged,
-}
-
-/// Why a command was refused. A refused command changes nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[serde(rename_all = "snake_case")]
-pub enum Refusal {
-    #[error("no job `{name}` in namespace `{namespace}`")]
-    NoSuchJob { namespace: Namespace, name: Name },
-    #[error("no run {0}")]
-    NoSuchRun(RunId),
-    #[error("run {0} is not a dead letter")]
-    NotADeadLetter(RunId),
-    #[error("job `{0}` exists already")]
-    JobExists(Name),
-    #[error("job `{name}` is at revision {actual}, not {expected}: read it again and repeat the edit")]
-    WrongRevision { name: Name, expected: u32, actual: u32 },
-    #[error("no calendar `{name}` in namespace `{namespace}`")]
-    NoSuchCalendar { namespace: Namespace, name: Name },
-    #[error("calendar `{0}` exists already")]
-    CalendarExists(Name),
-    #[error("`{name}` is at version {actual}, not {expected}: read it again and repeat the edit")]
-    WrongVersion { name: Name, expected: u32, actual: u32 },
-    #[error("job `{job}` uses calendar `{calendar}`: change or delete that job first")]
-    CalendarInUse { calendar: Name, job: Name },
-    #[error("no descriptor `{name}` in namespace `{namespace}`")]
-    NoSuchDescriptor { namespace: Namespace, name: Name },
-    #[error("descriptor `{0}` exists already")]
-    DescriptorExists(Name),
-    #[error("run {run} is {status}: {hint}")]
-    WrongState { run: RunId, status: Status, hint: Cow<'static, str> },
-    #[error("run {0} is not a workflow, so it has no steps")]
-    NotAWorkflow(RunId),
-    #[error("the workflow of run {run} has no step `{step}`")]
-    NoSuchStep { run: RunId, step: Name },
-    #[error("step `{step}` is {state}: {hint}")]
-    WrongStep { step: Name, state: Cow<'static, str>, hint: Cow<'static, str> },
-    #[error("run {0} has a newer attempt: this one was given up and should stop")]
-    OutdatedToken(RunId),
-    #[error("{0}")]
-    Invalid(#[from] job::Invalid),
-    #[error("job `{0}` is paused: resume it, and what waits for it goes on")]
-    JobPaused(Name),
-    #[error("this node holds as many live runs as it may: try again when some have finished")]
-    TooManyRuns,
 }

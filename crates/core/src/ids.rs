@@ -138,6 +138,10 @@ id!(
     RunId
 );
 id!(
+    /// The fencing token of a lock. Every later holder of the lock has a larger one.
+    Fence
+);
+id!(
     /// A job, whatever its revision. A job deleted and created again under its old name has a new id.
     JobId
 );

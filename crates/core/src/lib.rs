@@ -8,6 +8,7 @@ pub mod topic;
 pub mod hash;
 pub mod ids;
 pub mod limits;
+pub mod lock;
 pub mod cut;
 pub mod name;
 pub mod invalid;

@@ -124,6 +124,20 @@ pub const PAUSE_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 pub const PAUSE_AFTER_MAX: u32 = 1_000;
 /// The weight of a share: how many turns a key may have while another one has a single turn.
 pub const SHARE_WEIGHT_MAX: u32 = 1_000;
+/// Locks that are held in one namespace, in the memory of a node.
+pub const LOCKS_MAX: usize = 10_000;
+/// Locks of one shard, over all namespaces: each is in memory while its shard is led.
+pub const LOCKS_PER_SHARD_MAX: usize = 65_536;
+/// Callers that wait for one lock, and for all locks of one shard.
+pub const LOCK_WAITERS_MAX: usize = 1_000;
+pub const LOCK_WAITERS_PER_SHARD_MAX: usize = 16_384;
+/// How long a lock is held without a renewal.
+pub const LOCK_TTL_MIN: Duration = Duration::from_millis(100);
+pub const LOCK_TTL_MAX: Duration = Duration::from_secs(24 * 3600);
+/// How long one request waits for a lock: proxies cut a connection that is silent for longer.
+pub const LOCK_WAIT_MAX: Duration = Duration::from_secs(30);
+/// The owner of a lock.
+pub const LOCK_OWNER_BYTES_MAX: usize = 256;
 /// The comment of a decision on a step or a run.
 pub const COMMENT_BYTES_MAX: usize = 1024;
 /// Changes in one commit: enough to amortise an fsync, few enough not to delay the next answer.

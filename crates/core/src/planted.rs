@@ -101,6 +101,14 @@ pub enum Fault {
     RateForgotten,
     /// The end of a run does not start the runs that wait for its place.
     PlaceIsNotReturned,
+    /// A lock is given although it is held.
+    LockIgnoresHolder,
+    /// A load forgets which locks are held.
+    LockEndsAtTakeover,
+    /// A renewal of a lock does not extend it.
+    RenewalIsForgotten,
+    /// A lock that is released is not given to the first that waits for it.
+    LockForgetsWaiter,
     /// The error of a run that failed at its first attempt is not in the search index.
     ErrorIsNotIndexed,
 }

@@ -31,6 +31,9 @@ impl Shard {
             left -= 1;
             self.passed(deadline, cx);
         }
+        while left > 0 && self.tick_locks(cx) {
+            left -= 1;
+        }
         while left > 0
             && let Some(owner) = self.plan.pop(cx.now)
         {

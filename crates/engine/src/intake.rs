@@ -24,8 +24,8 @@ pub(crate) use launch::room_for_one;
 pub(crate) use runs::{ended_already, refused};
 
 impl Shard {
-    /// Carries out a command and answers it at once. Only a durable progress, and a take or a flush of a queue, may be
-    /// answered later.
+    /// Carries out a command and answers it at once. Only a durable progress, a take or a flush of a queue, and
+    /// the acquire of a lock may be answered later.
     pub(crate) fn intake(&mut self, ticket: Ticket, command: Command, cx: &mut Context<'_>) {
         let reply = match command {
             Command::PutJob(put) => self.put_job(put, cx),
@@ -72,6 +72,7 @@ impl Shard {
                 Ok(Answer::Noted)
             }
             Command::Queue(ask) => return self.queue(ticket, ask, cx),
+            Command::Lock(ask) => return self.lock(ticket, ask, cx),
         };
         cx.answer(ticket, reply);
     }

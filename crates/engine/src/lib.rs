@@ -6,8 +6,9 @@
 //! start, then `limits` does; [`family`] splits a run into parts; [`workflow`] executes the steps of a workflow and the
 //! parts of a split run; [`assign`] gives runs to workers, [`deliver`] sends them to queues, and [`call`] starts another
 //! job for a step; [`report`] takes the reports of workers; [`state`] moves runs between states; [`settle`] ends runs;
-//! `statistics` counts them. [`shard`] holds all of it, [`memory`] the rows in memory, [`wants`] names the rows to read,
-//! [`seal`] turns the changes into one batch. [`queue`] is the life of messages; [`pool`] is shared by all shards of a
+//! `statistics` counts runs. [`shard`] holds all of it, [`memory`] the rows in memory, [`wants`]
+//! names the rows to read, [`seal`] turns the changes into one batch. [`queue`] is the life of messages, `locks` that of locks; [`pool`]
+//! is shared by all shards of a
 //! node.
 //!
 //! **Invariant:** an uncommitted row is in memory or pinned, so no read can bring an older version back.
@@ -38,6 +39,7 @@ pub mod state;
 pub mod settle;
 mod statistics;
 pub mod queue;
+mod locks;
 
 pub use event::{Context, Effect, Event, Ticket};
 pub use pool::{Pool, Silence};

@@ -85,6 +85,6 @@ impl Shard {
 
     /// When the next deadline passes, in elapsed time.
     pub fn next_deadline(&self) -> Option<Elapsed> {
-        self.deadlines.next()
+        self.deadlines.next().into_iter().chain(self.locks.next()).min()
     }
 }

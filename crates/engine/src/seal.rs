@@ -41,6 +41,7 @@ impl Shard {
                 None => changes.delete(RowKey::Listener(number)),
             }
         }
+        self.locks.seal(&mut changes);
         for (key, approval) in dirty.approvals {
             match approval {
                 Some(approval) => changes.insert(Row::Approval(approval)),

@@ -22,6 +22,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::deadline::{Deadline, LAZY_DUE};
 use crate::event::{Context, Effect, Event};
 use crate::limits::rates::Rates;
+use crate::locks::Locks;
 use crate::memory::{Fetched, JobKey, LiveJob, LiveRun, Pins, Stored};
 use crate::plan::{Plan, TimerOwner};
 use crate::queue::{OpenNotices, Queues};
@@ -69,6 +70,7 @@ pub struct Shard {
     pub(crate) queues: Queues,
     pub(crate) end_notices: OpenNotices,
     pub(crate) topics: Topics,
+    pub(crate) locks: Locks,
     pub(crate) tallies: Tallies,
     pub(crate) rates: Rates,
     /// The workflows and split runs that have begun.
@@ -146,6 +148,7 @@ impl Shard {
             queues: Queues::default(),
             end_notices: OpenNotices::default(),
             topics: Topics::default(),
+            locks: Locks::default(),
             tallies: Tallies::new(loaded.shard, loaded.recent_counts),
             rates: Rates::default(),
             flows: FxHashMap::default(),
@@ -160,6 +163,7 @@ impl Shard {
         // Sorted, so that a replay is the same whatever the order of the store.
         records.sort_by_key(|record| record.run.id);
         shard.topics.load(loaded.listeners);
+        shard.load_locks(loaded.locks, cx);
         shard.rates.load(loaded.rates);
         let mut steps: FxHashMap<RunId, Vec<Arc<StepRecord>>> = FxHashMap::default();
         for step in loaded.steps {
@@ -279,6 +283,7 @@ impl Shard {
             || self.queues.is_dirty()
             || self.end_notices.dirty_rows() > 0
             || self.topics.dirty_rows() > 0
+            || self.locks.is_dirty()
             || !(dirty.jobs.is_empty()
                 && dirty.runs.is_empty()
                 && dirty.settled.is_empty()
@@ -301,6 +306,7 @@ impl Shard {
             + self.queues.dirty_rows()
             + self.end_notices.dirty_rows()
             + self.topics.dirty_rows()
+            + self.locks.dirty_rows()
     }
 
     pub(crate) fn note_lazily(&mut self, run: RunId, elapsed: Elapsed) {

@@ -82,6 +82,8 @@ impl Shard {
             Command::Listen { .. } | Command::Unlisten { .. } | Command::Followers { .. } => {}
             // A running attempt and a step that waits are always in memory.
             Command::Tell { .. } | Command::StepListens { .. } => {}
+            // Every held lock is in memory.
+            Command::Lock(_) => {}
             Command::Queue(ask) => self.want_messages(ask, &mut wants),
         }
         wants

@@ -29,6 +29,7 @@ fn words(batch: &Batch) -> Vec<String> {
             RowKey::Term(_) => "term",
             RowKey::Queue(_) => "queue",
             RowKey::Message(..) => "message",
+            RowKey::Lock(_) => "lock",
         };
         Some(match change {
             Change::Insert(Row::Run(run) | Row::History(run)) => format!("insert {row} {}", run.status()),

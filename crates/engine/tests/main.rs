@@ -23,6 +23,7 @@ mod calendars;
 mod paging;
 mod queues;
 mod deliveries;
+mod locks;
 mod topics;
 mod batch;
 mod statistics;

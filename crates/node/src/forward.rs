@@ -71,7 +71,12 @@ impl Handle {
         self.carry_out_for_peer(command).await
     }
 
-    async fn ask(&self, leader: &Leader, command: &Command, until: Instant) -> Result<Answer, Failure> {
+    pub(crate) async fn ask(
+        &self,
+        leader: &Leader,
+        command: &Command,
+        until: Instant,
+    ) -> Result<Answer, Failure> {
         match leader {
             Leader::Here => self.carry_out(command.clone()).await,
             Leader::At(address) => {
@@ -87,7 +92,7 @@ impl Handle {
 }
 
 /// Waits for another leader, or until it is time to ask the same one again. False means the deadline has passed.
-async fn wait(leaders: &mut watch::Receiver<Leaders>, is_led: bool, until: Instant) -> bool {
+pub(crate) async fn wait(leaders: &mut watch::Receiver<Leaders>, is_led: bool, until: Instant) -> bool {
     let changed = leaders::changed(leaders);
     let waited = async {
         if is_led {

@@ -80,3 +80,10 @@ pub(crate) async fn changed(leaders: &mut watch::Receiver<Leaders>) {
         std::future::pending::<()>().await;
     }
 }
+
+/// Returns when a shard has another leader than this one.
+pub(crate) async fn moved(mut leaders: watch::Receiver<Leaders>, shard: ShardId, from: &Leader) {
+    while leaders.borrow_and_update().of(shard) == from {
+        changed(&mut leaders).await;
+    }
+}

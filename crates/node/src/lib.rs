@@ -12,6 +12,7 @@ mod background;
 mod courier;
 mod watched;
 pub mod queues;
+pub mod locks;
 pub mod calendars;
 mod calendar_keeper;
 mod descriptors;

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use punctual_core::command::{Answer, Command};
 use punctual_core::ids::ShardId;
+use punctual_core::lock;
 use punctual_core::name::Namespace;
 use punctual_core::queue::{Act, Ask, Delivered, MessageId, QueueKey, Said, Take, Verb, Wait};
 use punctual_store::End;
@@ -256,6 +257,7 @@ impl Handle {
                 let taken = taken.into_iter().map(|(_, delivered)| delivered).collect();
                 Ok(Answer::Queue(Said::Taken(taken)))
             }
+            Command::Lock(lock::Ask::Acquire(acquire)) => self.acquire_for_peer(acquire).await,
             command => self.carry_out(command).await,
         }
     }
@@ -301,7 +303,7 @@ impl Handle {
     }
 
     /// A waiter number that is unique in the cluster: every node starts at a different one.
-    fn waiter(&self) -> u64 {
+    pub(crate) fn waiter(&self) -> u64 {
         self.waiters.fetch_add(1, Relaxed)
     }
 

@@ -25,7 +25,9 @@ mod run;
 mod logs;
 mod plain;
 mod dlq;
+mod command;
 mod queue;
+mod lock;
 mod disque;
 mod node;
 mod token;
@@ -33,6 +35,7 @@ mod verify;
 mod backup;
 mod doctor;
 mod event;
+mod examples;
 mod config;
 mod completions;
 mod man;
@@ -49,68 +52,13 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use punctual_client::Client;
 use punctual_core::name::Namespace;
 
+use examples::{
+    BENCH_EXAMPLES, CALENDAR_EXAMPLES, CONFIG_EXAMPLES, DLQ_EXAMPLES, EXAMPLES, JOB_EXAMPLES, LOCK_EXAMPLES,
+    NODE_EXAMPLES, QUEUE_EXAMPLES, RUN_EXAMPLES, TOKEN_EXAMPLES,
+};
 use failure::Failure;
 pub(crate) use output::Format;
 use output::{Colour, Output};
-
-const EXAMPLES: &str = "\
-Examples:
-  punctual dev                               start a node on this machine
-  punctual job apply hello.yaml              create or change the jobs of a file
-  punctual run list --job hello              the runs of a job
-  punctual run submit --shell 'echo hi'      run a command once, now
-  punctual doctor                            check this machine and the server
-
-Exit codes:
-  0 done   1 failed   2 wrong usage   3 not found   4 refused   5 the server cannot be reached";
-
-const JOB_EXAMPLES: &str = "\
-Examples:
-  punctual job apply hello.yaml              create or change the jobs of a file
-  punctual job list                          the jobs of a namespace
-  punctual job next hello                    when a job is due next";
-
-const CALENDAR_EXAMPLES: &str = "\
-Examples:
-  punctual calendar apply cn-workdays.yaml   create or change a calendar
-  punctual calendar days cn-workdays         which days it includes, and why";
-
-const RUN_EXAMPLES: &str = "\
-Examples:
-  punctual run list --since 1h               what ran in the last hour
-  punctual run submit --shell 'echo hi'      run a command once, now
-  punctual run logs 4683711365120 -f         its output, until it ends";
-
-const DLQ_EXAMPLES: &str = "\
-Examples:
-  punctual dlq list                          the dead letters of a namespace
-  punctual dlq replay 4683711365120          replay it as a new run";
-
-const QUEUE_EXAMPLES: &str = "\
-Examples:
-  echo hello | punctual queue add mail       add a message to a queue
-  punctual queue get mail                    take a message
-  punctual queue work mail -- ./send         run a command for each message";
-
-const NODE_EXAMPLES: &str = "\
-Examples:
-  punctual node list                         the nodes of the cluster
-  punctual node workers                      the workers, and how busy they are";
-
-const TOKEN_EXAMPLES: &str = "\
-Examples:
-  punctual token add ci --role reader        make a token, and print it once
-  punctual token list                        the tokens, without their secrets";
-
-const BENCH_EXAMPLES: &str = "\
-Examples:
-  punctual bench runs                        how many no-op runs a second
-  punctual bench lateness                    how late jobs start";
-
-const CONFIG_EXAMPLES: &str = "\
-Examples:
-  punctual config template > punctual.toml   every setting, explained
-  punctual config check punctual.toml        check a settings file";
 
 /// The default address of `punctual dev`.
 pub(crate) const DEFAULT_SERVER: &str = "http://127.0.0.1:7400";
@@ -193,6 +141,9 @@ enum Noun {
     /// Queues: messages that consumers take and acknowledge
     #[command(subcommand, after_help = QUEUE_EXAMPLES)]
     Queue(queue::Verb),
+    /// Run a command while holding a lock; list, show and release locks
+    #[command(after_help = LOCK_EXAMPLES)]
+    Lock(lock::OfLock),
     /// Nodes and workers
     #[command(subcommand, after_help = NODE_EXAMPLES)]
     Node(node::Verb),
@@ -308,6 +259,7 @@ impl Noun {
             Noun::Run(verb) => verb.run(&global.session()?).await,
             Noun::Dlq(verb) => verb.run(&global.session()?).await,
             Noun::Queue(verb) => verb.run(&global.session()?).await,
+            Noun::Lock(lock) => lock.run(&global.session()?).await,
             Noun::Node(verb) => verb.run(&global.session()?).await,
             Noun::Token(verb) => verb.run(&global.session()?).await,
             Noun::Verify(verify) => verify.run(&global.session()?).await,
@@ -456,6 +408,10 @@ mod tests {
             true,
         );
         check_usage(&["queue", "work", "mail", "--single", "--slots", "8", "--", "x"], false);
+        check_usage(&["lock", "list"], true);
+        check_usage(&["lock", "list", "--", "x"], false);
+        check_usage(&["lock", "backup", "--wait", "0s", "--ttl", "1m", "--", "sh", "-c", "x"], true);
+        check_usage(&["lock", "backup"], false);
         check_usage(&["run", "list", "--trigger", "manual", "--key", "k", "--attempts"], true);
         check_usage(&["job", "run", "x", "--at", "2026-12-01T08:00:00Z", "--delay", "5s"], false);
         check_usage(&["job", "run", "x", "--params", "{}"], true);

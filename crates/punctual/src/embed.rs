@@ -7,6 +7,7 @@
 
 mod builder;
 mod draft;
+mod lock;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -45,6 +45,9 @@ struct Guide;
 #[doc = include_str!("../../../docs/guides/testing-schedules.md")]
 struct TestingGuide;
 #[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/locks.md")]
+struct LocksGuide;
+#[cfg(doctest)]
 #[doc = include_str!("../../../docs/guides/long-work.md")]
 struct LongWorkGuide;
 
@@ -63,6 +66,7 @@ pub mod wiring;
 
 pub use embed::{Builder, Job, Node, NodeError, Submit};
 pub use punctual_client as client;
+pub use punctual_client::{HeldLock, Hold};
 pub use punctual_core as core;
 pub use punctual_core::ids::RunId;
 pub use punctual_core::run::{Run, Status};

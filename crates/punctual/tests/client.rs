@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual::client::{Client, DeadLetterQuery, Error, LogEvent, LogQuery, RunQuery};
+use punctual::client::{Client, DeadLetterQuery, Error, Hold, LogEvent, LogQuery, RunQuery};
 use punctual::core::Timestamp;
 use punctual::core::command::Expect;
 use punctual::core::ids::RunId;
@@ -204,4 +204,29 @@ async fn a_missing_server_and_a_foreign_one_are_told_apart() {
     assert!(matches!(client.nodes().await, Err(Error::Strange { status: 200, .. })));
     strange.await.unwrap();
     assert!(matches!(client.nodes().await, Err(Error::Unreachable { .. })));
+}
+
+#[tokio::test]
+async fn a_lock_is_held_by_one_client_at_a_time() {
+    let (node, client) = scene().await;
+    let (namespace, name) = (Namespace::default(), "backup".parse::<Name>().unwrap());
+    let first = client.lock(&namespace, &name, Hold::by("first")).await.unwrap();
+    let no_wait = Hold { wait: Duration::ZERO, ..Hold::by("second") };
+    let refused = client.lock(&namespace, &name, no_wait.clone()).await.unwrap_err();
+    assert_eq!(code(&refused), Some(Code::Locked));
+    let shown = client.show_lock(&namespace, &name).await.unwrap();
+    assert_eq!((shown.owner.as_str(), shown.fence.0), ("first", first.fence()));
+    assert_eq!(client.locks(&namespace, None, 10).await.unwrap().items.len(), 1);
+    let renewed = client.renew_lock(&namespace, &name, first.fence()).await.unwrap();
+    assert_eq!(renewed.fence, shown.fence);
+    first.release().await;
+    let second = client.lock(&namespace, &name, no_wait).await.unwrap();
+    assert!(second.fence() > shown.fence.0);
+
+    client.release_lock(&namespace, &name, second.fence()).await.unwrap();
+    let outdated = client.renew_lock(&namespace, &name, second.fence()).await.unwrap_err();
+    assert_eq!(code(&outdated), Some(Code::OutdatedFence));
+    let free = client.show_lock(&namespace, &name).await.unwrap_err();
+    assert_eq!(code(&free), Some(Code::NoSuchLock));
+    drop(node);
 }

@@ -19,6 +19,7 @@ pub(crate) mod run_actions;
 pub(crate) mod why;
 pub(crate) mod events;
 pub(crate) mod live;
+pub(crate) mod locks;
 pub(crate) mod logs;
 pub(crate) mod queues;
 pub(crate) mod messages;

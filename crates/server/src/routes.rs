@@ -11,7 +11,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 
 use crate::rest::{
     approvals, calendars, cron, dead_letters, descriptors, events, export, fires, health, job_list, job_log,
-    jobs, live, logs, messages, namespaces, nodes, overview, problem, progress, queues, revisions,
+    jobs, live, locks, logs, messages, namespaces, nodes, overview, problem, progress, queues, revisions,
     run_actions, runs, skips, statistics, steps, tokens, whoami, why,
 };
 use crate::{Endpoints, console, metrics, openapi};
@@ -72,6 +72,7 @@ pub fn table() -> Vec<Route> {
     let mut routes = jobs_and_calendars();
     routes.extend(runs_and_dead_letters());
     routes.extend(queues_and_messages());
+    routes.extend(locks());
     routes.extend(cluster_and_server());
     routes
 }
@@ -203,6 +204,17 @@ fn queues_and_messages() -> Vec<Route> {
             Right::Run,
             messages::working,
         ),
+    ]
+}
+
+fn locks() -> Vec<Route> {
+    const LOCK: &str = "/api/v1/namespaces/{namespace}/locks/{name}";
+    vec![
+        row(M::GET, "/api/v1/namespaces/{namespace}/locks", Right::Read, locks::list),
+        row(M::GET, LOCK, Right::Read, locks::show),
+        row(M::POST, LOCK, Right::Run, locks::acquire),
+        row(M::POST, "/api/v1/namespaces/{namespace}/locks/{name}/renew", Right::Run, locks::renew),
+        row(M::POST, "/api/v1/namespaces/{namespace}/locks/{name}/release", Right::Run, locks::release),
     ]
 }
 

@@ -2,7 +2,7 @@
 //! faults between any two steps. After every step it checks the promises: a run is never early, never twice and never
 //! lost; states are legal; one result is accepted; overlap rules hold; each epoch has one leader; no node sends effects
 //! after its lease; no slot is used twice. For queues: no message is lost, an acknowledged message never comes back, and
-//! messages are taken in order.
+//! messages are taken in order. For locks: one holder at a time, fences grow, and a free lock goes to the first that waits.
 //!
 //! [`run`] simulates one world: a storm with all kinds of faults, a calm, and rest. `world` runs the events, `weather`
 //! chooses the faults and the number of nodes and workers, `workload` the commands of users, `workflows` their graphs, `traffic` what producers and

@@ -70,6 +70,7 @@ fn simulate(seed: u64, settings: Settings) -> Result<World, Failure> {
         world.pause_all();
         world.empty_queues(TURN);
         world.close_traffic();
+        world.close_locks();
         world.run_for(REST);
         world.count_queues();
         world.run_for(COUNT);

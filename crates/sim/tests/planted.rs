@@ -260,6 +260,26 @@ fn a_retry_that_reuses_a_failure_is_found() {
 }
 
 #[test]
+fn a_lock_with_two_holders_is_found() {
+    check(Fault::LockIgnoresHolder, "lock: ");
+}
+
+#[test]
+fn a_lock_that_ends_at_a_takeover_is_found() {
+    check(Fault::LockEndsAtTakeover, "lock: ");
+}
+
+#[test]
+fn a_lock_that_is_given_away_in_spite_of_a_renewal_is_found() {
+    check(Fault::RenewalIsForgotten, "early");
+}
+
+#[test]
+fn a_free_lock_that_nobody_gets_is_found() {
+    check(Fault::LockForgetsWaiter, "which is free since");
+}
+
+#[test]
 fn a_worker_that_lends_while_it_drains_is_found() {
     check(Fault::DrainLends, "drain");
 }

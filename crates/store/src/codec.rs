@@ -17,7 +17,6 @@ use punctual_core::log::Stream;
 use punctual_core::name::Name;
 use punctual_core::run::{Run, Status};
 use punctual_core::statistics::Period;
-use punctual_core::topic::ListenerRecord;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -118,12 +117,12 @@ pub(crate) fn statistics_kind(period: Period, is_of_job: bool) -> i64 {
     }
 }
 
-/// JSON: there are few, and people may look at them.
-pub(crate) fn write_listener(listener: &ListenerRecord) -> Result<Vec<u8>> {
-    serde_json::to_vec(listener).map_err(|error| cannot_write(&error))
+/// Listeners and locks are JSON: there are few, and people may look at them.
+pub(crate) fn write_json(row: &impl Serialize) -> Result<Vec<u8>> {
+    serde_json::to_vec(row).map_err(|error| cannot_write(&error))
 }
 
-pub(crate) fn read_listener(body: &[u8]) -> Result<Arc<ListenerRecord>> {
+pub(crate) fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<Arc<T>> {
     serde_json::from_slice(body).map(Arc::new).map_err(|error| cannot_read(&error))
 }
 

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use punctual_core::change::{DeadLetter, DeletedJob, Found, Revision, RunRecord, Skip, Want};
 use punctual_core::ids::{Epoch, JobId, RunId, ShardId};
 use punctual_core::job::Job;
+use punctual_core::lock::Lock;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::queue::{Message, MessagePosition, QueueKey, QueueRecord};
 use punctual_core::run::{Run, Status, Trigger};
@@ -90,6 +91,14 @@ pub trait Reads: Send + Sync + fmt::Debug {
         after: Option<&ApprovalKey>,
         limit: usize,
     ) -> Result<Vec<Approval>>;
+
+    /// The locks of a namespace that are held, in order of their names, after the given one.
+    async fn locks(
+        &self,
+        namespace: &Namespace,
+        after: Option<&Name>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Lock>>>;
 
     /// Runs that match, newest id first unless the filter says otherwise, after the given one in that order. A long
     /// result is cut to its end ([`Run::abridge`]): a page of whole results would not fit into memory.

@@ -30,6 +30,7 @@ impl RowCounts {
                 | RowKey::Revision(..)
                 | RowKey::Step(_)
                 | RowKey::Listener(_)
+                | RowKey::Lock(_)
                 | RowKey::Approval(_)
                 | RowKey::Unique(_)
                 | RowKey::Skip(..)

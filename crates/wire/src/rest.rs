@@ -17,6 +17,7 @@ mod history;
 mod job;
 mod listed;
 mod live;
+mod lock;
 mod log;
 mod message;
 mod output;
@@ -53,6 +54,7 @@ pub use listed::{
     ActOnRuns, ActedOnRuns, ChosenRuns, LastRun, RunAction, RunPage, RunsMatching, StateCounts,
 };
 pub use live::{LiveChanges, LiveHello};
+pub use lock::{AcquireLock, HeldFence, Lock, LockWaiter};
 pub use log::LogRecord;
 pub use message::{
     ActOnMessages, ActedOnMessages, AddMessage, AddMessages, Added, AddedMessage, AddedMessages,

@@ -11,6 +11,7 @@ export const paths = {
   calendar: '/calendar',
   queues: '/queues',
   queue: '/queues/:name',
+  locks: '/locks',
   workers: '/workers',
   metrics: '/metrics',
   deadLetters: '/dead-letters',

@@ -80,6 +80,7 @@ async function seed(api, ns, texts) {
   const flow = await api('POST', at('jobs', 'flow', 'run'), {});
   const half = await api('POST', at('jobs', 'fails', 'run'), {});
   const busy = await api('POST', at('jobs', 'busy', 'run'), {});
+  await api('POST', at('locks', name), { ttl: '1d', owner: label[1] });
   const message = await api('POST', at('queues', texts.queue, 'messages'), { body: long, key: texts.key });
   for (const { id } of [done, failed, free, half])
     await until(async () => (await api('GET', at('runs', id))).finished_at);
@@ -127,6 +128,8 @@ async function seed(api, ns, texts) {
     queues: link('/queues'),
     queue: link(queue),
     message: link(queue, { message: message.id }),
+    locks: link('/locks'),
+    lock: link('/locks', { lock: name }),
     workers: link('/workers'),
     metrics: link('/metrics'),
     'dead letters': link('/dead-letters'),

@@ -3,7 +3,7 @@
 //! One thread applies all shards to one pool, so slots, priorities and routes are exact across shards. The pool chooses
 //! the next run and its worker; the shard of that run makes the assignment.
 
-mod approvals;
+mod by_namespace;
 mod class;
 mod ready;
 mod held;
@@ -25,7 +25,7 @@ use punctual_core::time::Elapsed;
 use punctual_core::worker::Announcement;
 use rustc_hash::FxHashMap;
 
-use approvals::Approvals;
+use by_namespace::CountByNamespace;
 use children::ChildrenByWorker;
 pub(crate) use class::Class;
 pub use present::{Load, Present};
@@ -47,7 +47,8 @@ pub struct Pool {
     roster: Roster,
     memories: Memories,
     children: ChildrenByWorker,
-    approvals: Approvals,
+    approvals: CountByNamespace,
+    locks: CountByNamespace,
     /// The roster's change counter when the queues were last checked.
     seen: u64,
     /// Live runs in the memory of all shards.
@@ -206,6 +207,19 @@ impl Pool {
         self.approvals.ended(namespace, shard);
     }
 
+    /// How many locks are held in a namespace, in all shards.
+    pub(crate) fn locks(&self, namespace: &Namespace) -> usize {
+        self.locks.of(namespace)
+    }
+
+    pub(crate) fn lock_began(&mut self, namespace: &Namespace, shard: ShardId) {
+        self.locks.began(namespace, shard);
+    }
+
+    pub(crate) fn lock_ended(&mut self, namespace: &Namespace, shard: ShardId) {
+        self.locks.ended(namespace, shard);
+    }
+
     /// Runs that wait for a worker.
     pub fn ready_runs(&self) -> usize {
         self.ready.len()
@@ -301,6 +315,7 @@ impl Pool {
     pub fn unload(&mut self, shard: ShardId, live_runs: usize) {
         self.live -= live_runs;
         self.approvals.forget(shard);
+        self.locks.forget(shard);
         self.forget_ready(shard);
     }
 
@@ -311,6 +326,7 @@ impl Pool {
         self.memories.forget(shard);
         self.children.forget(shard);
         self.approvals.forget(shard);
+        self.locks.forget(shard);
         self.in_queues.remove(&shard);
     }
 

@@ -131,11 +131,6 @@ impl Shard {
         self.queues.messages_held()
     }
 
-    /// Removes and returns all waiting takes and flushes: this shard will not answer them any more.
-    pub fn dismiss(&mut self) -> Vec<Ticket> {
-        self.queues.dismiss()
-    }
-
     /// The queue of that name, created if it does not exist. `None` means that the shard has too many queues.
     fn make_queue(&mut self, key: &QueueKey, cx: &mut Context<'_>) -> Option<QueueNumber> {
         if let Some(number) = self.queues.find(key) {

@@ -225,7 +225,7 @@ impl Queues {
     }
 
     /// Removes and returns all waiting takes and flushes.
-    pub(super) fn dismiss(&mut self) -> Vec<Ticket> {
+    pub(crate) fn dismiss(&mut self) -> Vec<Ticket> {
         let mut tickets = Vec::new();
         for queue in self.all.values_mut() {
             queue.parked = 0;

@@ -82,6 +82,11 @@ impl Rows {
                 _ => None,
             });
         let listeners = listeners.collect();
+        let locks = self.rows.iter().filter(|((of, _), _)| *of == shard).filter_map(|(_, row)| match row {
+            Row::Lock(lock) => Some(Arc::clone(lock)),
+            _ => None,
+        });
+        let locks = locks.collect();
         let (runs, queues, recent_counts) = (runs.collect::<Vec<_>>(), queues.collect(), recent.collect());
         let is_loaded =
             |id: RunId| runs.iter().any(|record| record.run.id == id && record.run.may_have_steps());
@@ -95,7 +100,19 @@ impl Rows {
             _ => None,
         });
         let rates = rates.collect();
-        Loaded { shard, epoch: EPOCH, commit, last_id, runs, steps, listeners, queues, recent_counts, rates }
+        Loaded {
+            shard,
+            epoch: EPOCH,
+            commit,
+            last_id,
+            runs,
+            steps,
+            listeners,
+            locks,
+            queues,
+            recent_counts,
+            rates,
+        }
     }
 
     pub(crate) fn fetch(&self, shard: ShardId, wants: &[Want]) -> Found {

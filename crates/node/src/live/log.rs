@@ -145,6 +145,7 @@ impl Changed {
                 Row::DeletedJob(_)
                 | Row::Revision(_)
                 | Row::Listener(_)
+                | Row::Lock(_)
                 | Row::Approval(_)
                 | Row::Unique(_)
                 | Row::Skip(_)

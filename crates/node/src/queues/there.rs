@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use super::{AGAIN, Hand, POLL, said};
 use crate::failure::Failure;
 use crate::handle::Handle;
-use crate::leaders::{Leader, changed};
+use crate::leaders::{Leader, moved};
 
 pub(super) struct There {
     pub(super) handle: Handle,
@@ -91,10 +91,6 @@ impl There {
     /// Returns when another node leads the queue.
     async fn moved(&self) {
         let shard = self.queue.shard(self.handle.store.shards());
-        let mut leaders = self.handle.leaders.clone();
-        while matches!(leaders.borrow_and_update().of(shard), Leader::At(address) if *address == self.address)
-        {
-            changed(&mut leaders).await;
-        }
+        moved(self.handle.leaders.clone(), shard, &Leader::At(Arc::clone(&self.address))).await;
     }
 }

@@ -20,12 +20,28 @@ pub(crate) struct Failure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// The reader of our output closed it: not an error.
-    Quiet = 0,
-    Failed = 1,
-    Usage = 2,
-    NotFound = 3,
-    Refused = 4,
-    Unreachable = 5,
+    Quiet,
+    Failed,
+    Usage,
+    NotFound,
+    Refused,
+    Unreachable,
+    /// That of a command that this process has run.
+    OfCommand(u8),
+}
+
+impl Exit {
+    fn code(self) -> u8 {
+        match self {
+            Exit::Quiet => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::NotFound => 3,
+            Exit::Refused => 4,
+            Exit::Unreachable => 5,
+            Exit::OfCommand(code) => code,
+        }
+    }
 }
 
 impl Failure {
@@ -81,7 +97,7 @@ impl Failure {
         if let Some(hint) = &self.hint {
             eprintln!("hint: {hint}");
         }
-        ExitCode::from(self.exit as u8)
+        ExitCode::from(self.exit.code())
     }
 }
 
@@ -139,6 +155,8 @@ fn of_problem(problem: &Problem) -> Failure {
             "`punctual queue list` shows the queues of a namespace, `-n` names another; a message makes a new one",
         ),
         Code::NoSuchMessage => failure.hint("it was acknowledged or deleted, or its time to live is over; `-n` selects another namespace"),
+        Code::NoSuchLock => failure.hint("`punctual lock list` shows the locks that are held; `-n` selects another namespace"),
+        Code::Locked => failure.hint("`punctual lock show NAME` shows who waits for it; a longer --wait waits too"),
         Code::QueuePaused => failure.hint("`punctual queue resume QUEUE` ends the pause"),
         Code::NoSuchRevision => failure.hint("`punctual job revisions JOB` shows the revisions"),
         Code::NotADeadLetter | Code::NoSuchDeadLetter => {
@@ -188,6 +206,8 @@ mod tests {
         check(Code::NoSuchMessage, Exit::NotFound);
         check(Code::QueuePaused, Exit::Refused);
         check(Code::QueueTooLong, Exit::Refused);
+        check(Code::NoSuchLock, Exit::NotFound);
+        check(Code::Locked, Exit::Refused);
         check(Code::NoSuchDeadLetter, Exit::NotFound);
         check(Code::NoSuchCalendar, Exit::NotFound);
         check(Code::NoSuchDescriptor, Exit::NotFound);

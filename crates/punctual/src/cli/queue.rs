@@ -4,7 +4,6 @@
 
 mod act;
 mod add;
-mod command;
 mod look;
 mod table;
 mod turn;

@@ -91,7 +91,7 @@ fn kind(text: &str) -> Result<Kind, String> {
 }
 
 /// The host name, without characters that a worker's name may not have.
-fn hostname() -> String {
+pub(super) fn hostname() -> String {
     let host = fs::read_to_string(HOSTNAME).unwrap_or_default();
     let plain: String = host.trim().chars().filter(|c| u8::try_from(*c).is_ok_and(is_plain)).collect();
     if plain.is_empty() { "worker".to_owned() } else { plain.chars().take(NAME_BYTES_MAX).collect() }

@@ -3,6 +3,7 @@
 //! To add a route: a row in `routes`, an entry here. Path parameters are described by their names; problems
 //! that any request, any body or any change can get are added automatically.
 
+mod locks;
 mod queues;
 mod runs;
 
@@ -38,7 +39,8 @@ pub(super) fn operations() -> Vec<Operation> {
         runs::live(),
         dead_letters(),
     ];
-    let others = [queues::queues(), queues::messages(), the_rest(), workers(), console()];
+    let of_queues = [queues::queues(), queues::messages(), locks::locks()];
+    let others = of_queues.into_iter().chain([the_rest(), workers(), console()]);
     about_jobs.into_iter().chain(others).flatten().collect()
 }
 

@@ -32,6 +32,7 @@ use crate::{Endpoints, Settings, router, table};
 mod bad_input;
 mod refusals;
 mod queues;
+mod locks;
 mod cron;
 mod statistics;
 mod steps;

@@ -15,6 +15,7 @@ mod messages;
 mod deliveries;
 mod late;
 mod limits;
+mod locks;
 mod statistics;
 mod steps;
 mod topics;
@@ -44,6 +45,7 @@ use keys::Keys;
 use late::Late;
 pub(crate) use leaders::{Leaders, Life};
 use limits::Limits;
+use locks::Locks;
 use messages::Messages;
 use runs::Runs;
 pub(crate) use statistics::Statistics;
@@ -65,6 +67,7 @@ pub(crate) struct Witness {
     pub(crate) deliveries: Deliveries,
     pub(crate) late: Late,
     limits: Limits,
+    pub(crate) locks: Locks,
     pub(crate) statistics: Statistics,
     steps: Steps,
     topics: Topics,
@@ -96,6 +99,7 @@ impl Witness {
         let born = self.runs.landed(batch, seen)?;
         self.jobs.landed(batch, &self.runs, seen)?;
         self.limits.landed(batch, &self.jobs, &self.runs, seen)?;
+        self.locks.landed(batch, now.time)?;
         self.keys.landed(batch, &born, &self.runs, seen)?;
         self.dead_letters.landed(batch, &self.jobs, |run| self.asks.may_be_decided(run), seen)?;
         self.asks.landed(batch, &born)?;
@@ -220,6 +224,7 @@ impl Witness {
     /// Nothing is in flight any more: every acknowledged run and message must have ended.
     pub(crate) fn at_rest(&self, reached: Timestamp) -> Verdict {
         self.messages.at_rest()?;
+        self.locks.at_rest()?;
         self.deliveries.at_rest(&self.messages, reached)?;
         self.runs.all_ended()?;
         self.topics.at_rest(|job| self.jobs.is_paused(job))?;

@@ -70,6 +70,10 @@ seen! {
     /// Runs that waited for a limit, and starts that a rate counted.
     limited,
     rated,
+    /// Locks that owners got, those among them after a wait, and renewals.
+    locks,
+    lock_waits,
+    locks_renewed,
     /// Messages that were handed to jobs.
     handed,
     /// Recorded times that were compared with the arrival of their command or report.

@@ -15,6 +15,7 @@ use punctual_node::{Input, Output};
 use punctual_store::{Leases, Member, Session};
 
 use super::courier::Running;
+use super::locks::{LockTurn, Owner, Wish as LockWish};
 use crate::traffic::{What, Wish};
 use crate::witness::Life;
 
@@ -43,6 +44,7 @@ pub(super) enum Happening {
     /// The courier of a node starts an exchange anew.
     Exchange(Life, Box<CrossShardRequest>),
     Queue(Turn),
+    Lock(LockTurn),
 }
 
 /// A kind of fault.
@@ -187,6 +189,8 @@ pub(super) enum Asker {
     Courier(Box<Running>),
     /// A producer, or a consumer that acts on its message; with the number of tries left.
     Client(u32),
+    /// An owner of a lock.
+    Owner(Owner, LockWish),
 }
 
 /// A consumer that takes messages.

@@ -54,6 +54,7 @@ impl World {
             self.later(delay, Happening::Ask);
         }
         self.begin_traffic();
+        self.begin_locks();
         for fault in [
             Crash,
             StepClock,

@@ -7,7 +7,8 @@
 //! one direction or both.
 //!
 //! `events` lists what can happen. `node` starts, runs and stops nodes, `faults` injects faults, `clock` has the clock of each machine; `calls` and `look`
-//! carry store calls, `endpoint` carries commands to their leader, `queues` has producers and consumers, `link` carries
+//! carry store calls, `endpoint` carries commands to their leader, `queues` has producers and consumers, `locks` the
+//! owners of locks, `link` carries
 //! messages between nodes and workers, `work` runs the workers, and `end` checks the final state.
 //!
 //! Some worlds have a single node on one machine with its store: its worker dies with it, and the machine's clock is the
@@ -22,6 +23,7 @@ mod look;
 mod courier;
 mod endpoint;
 mod queues;
+mod locks;
 mod link;
 mod work;
 mod end;
@@ -50,6 +52,7 @@ use endpoint::Endpoints;
 use events::Happening;
 pub use faults::Departure;
 use link::Link;
+use locks::Owners;
 use node::{Node, address};
 
 /// Maximum difference between a node's time and the store's.
@@ -80,6 +83,7 @@ pub(crate) struct World {
     people: People,
     /// `None` means this world has no queues.
     traffic: Option<Traffic>,
+    owners: Owners,
     /// True time, in milliseconds since the world began.
     time: u64,
     /// The store's clock minus true time.
@@ -118,6 +122,7 @@ impl World {
         let weather = weather.unwrap_or_else(|| Weather::of(&mut dice));
         let nodes: Vec<Node> =
             (0..weather.nodes.unwrap_or(1)).map(|index| Node::new(index, weather, &mut dice)).collect();
+        let owners = Owners::new(dice.apart().apart(), weather.step_gap > 0);
         let store_time = Arc::new(ManualClock::at(Timestamp::from_millis(BEGAN)));
         let name =
             |index: usize| if weather.nodes.is_none() { "local".into() } else { format!("worker-{index}") };
@@ -128,6 +133,7 @@ impl World {
             stormy: false,
             people: People::new(weather),
             traffic: None,
+            owners,
             time: 0,
             offset: BEGAN,
             offsets: Vec::new(),
@@ -274,6 +280,7 @@ impl World {
             Happening::Worker(life, word) => self.tell_worker(life, word),
             Happening::Exchange(life, request) => self.begin_exchange(life, *request),
             Happening::Queue(turn) => self.take_turn(turn),
+            Happening::Lock(turn) => self.take_lock_turn(turn),
         }
     }
 }

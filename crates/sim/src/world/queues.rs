@@ -162,6 +162,7 @@ impl World {
         match asker {
             Asker::People => {}
             Asker::Taker(taker) => self.taker_hears(taker, heard),
+            Asker::Owner(owner, wish) => self.owner_hears(owner, wish, heard),
             Asker::Courier(running) => match heard {
                 Heard::Said(answer) => self.courier_hears(*running, Ok((*answer).clone())),
                 Heard::Refused(refusal) => self.courier_hears(*running, Err((*refusal).clone())),

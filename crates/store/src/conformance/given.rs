@@ -9,8 +9,9 @@ use punctual_core::change::{
     Batch, Changes, DeadLetter, DeletedJob, Holder, Loaded, Revision, Row, RowKey, Skip, SkipReason,
     UniqueKey,
 };
-use punctual_core::ids::{Epoch, IdMaker, JobId, RunId, ShardId, WorkerId};
+use punctual_core::ids::{Epoch, Fence, IdMaker, JobId, RunId, ShardId, WorkerId};
 use punctual_core::job::{Cursor, Definition, Job};
+use punctual_core::lock::{Lock, LockKey};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::queue::{
     Body, Message, MessageId, MessageStatus, Pause, QueueKey, QueueNumber, QueueRecord,
@@ -167,6 +168,19 @@ impl Leader {
             topic,
             listener: Listener::Job(name("settle")),
             key: None,
+        }
+    }
+
+    /// A lock that is held.
+    pub fn lock(&mut self, of: &str, called: &str) -> Lock {
+        Lock {
+            fence: Fence(self.ids.next(NOW)),
+            key: LockKey { namespace: namespace(of), name: name(called) },
+            owner: "größe@host".into(),
+            request: "a key".into(),
+            since: at(-3),
+            ttl: Duration::from_secs(10),
+            expires_at: at(7),
         }
     }
 

@@ -33,6 +33,7 @@ pub mod prune;
 pub mod statistics;
 pub mod search;
 pub mod steps;
+pub mod locks;
 pub mod children;
 
 /// Makes one named test for each case.
@@ -228,6 +229,10 @@ macro_rules! conformance {
                     a_run_of_a_step_comes_with_the_definition_of_the_step
                     steps_go_with_their_run
                     approvals_are_listed_by_namespace_and_by_pages;
+                locks:
+                    a_load_brings_the_locks_of_its_shard
+                    a_lock_that_is_passed_on_has_one_row
+                    locks_are_listed_by_name_and_by_pages;
                 children:
                     child_runs_are_listed_only_if_they_are_asked_for
                     the_last_runs_of_a_job_are_no_children
@@ -308,6 +313,7 @@ mod tests {
             include_str!("statistics.rs"),
             include_str!("search.rs"),
             include_str!("steps.rs"),
+            include_str!("locks.rs"),
             include_str!("children.rs"),
             include_str!("sessions.rs"),
         ];

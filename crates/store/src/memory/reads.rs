@@ -1,6 +1,7 @@
 //! Reads.
 
 mod load;
+mod statistics;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -13,8 +14,9 @@ use punctual_core::change::{
 };
 use punctual_core::ids::{Epoch, JobId, RunId, ShardId, Token, first_id_at};
 use punctual_core::job::{Definition, Job};
+use punctual_core::lock::Lock;
 use punctual_core::name::{Name, Namespace};
-use punctual_core::queue::{Message, MessagePosition, QueueKey, QueueNumber, QueueRecord};
+use punctual_core::queue::{Message, QueueKey, QueueRecord};
 use punctual_core::run::{Origin, Run};
 use punctual_core::schedule::calendar;
 use punctual_core::search::{RunTerm, Search};
@@ -23,7 +25,7 @@ use punctual_core::workflow::{Approval, ApprovalKey, StepKey, StepRecord};
 use punctual_core::{Timestamp, log, queue};
 
 use super::Memory;
-use super::tables::Tables;
+use super::tables::{Tables, last_key};
 use crate::definitions::StepDefinitions;
 use crate::listing::{Span, listed, looked_up};
 use crate::page_bytes::PageBytes;
@@ -185,6 +187,26 @@ impl Reads for Memory {
             .filter(|approval| namespace.is_none_or(|namespace| approval.key.namespace == *namespace))
             .filter(|approval| after.is_none_or(|after| *approval.key > *after));
         Ok(wanted.take(limit).cloned().collect())
+    }
+
+    async fn locks(
+        &self,
+        namespace: &Namespace,
+        after: Option<&Name>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Lock>>> {
+        let tables = self.tables.lock();
+        let all = tables.rows.values().filter_map(|row| match row {
+            Row::Lock(lock) => Some(lock),
+            _ => None,
+        });
+        let wanted = all.filter(|lock| {
+            lock.key.namespace == *namespace && after.is_none_or(|after| lock.key.name > *after)
+        });
+        let mut wanted: Vec<Arc<Lock>> = wanted.cloned().collect();
+        wanted.sort_by(|a, b| a.key.cmp(&b.key));
+        wanted.truncate(limit);
+        Ok(wanted)
     }
 
     async fn skips(&self, job: JobId, before: Option<(u32, Timestamp)>, limit: usize) -> Result<Vec<Skip>> {
@@ -424,7 +446,6 @@ impl Tables {
         revisions.take(limit).collect()
     }
 
-    /// The skip records of a job, newest first.
     pub(super) fn deleted_jobs(&self) -> impl Iterator<Item = &DeletedJob> {
         let from = (RowKey::DeletedJob(JobId(i64::MIN)), ShardId(0));
         self.rows
@@ -432,6 +453,7 @@ impl Tables {
             .map_while(|(_, row)| if let Row::DeletedJob(job) = row { Some(job) } else { None })
     }
 
+    /// The skip records of a job, newest first.
     pub(super) fn skips(&self, job: JobId) -> impl Iterator<Item = &Skip> {
         let first = RowKey::Skip(job, 0, Timestamp::from_millis(i64::MIN));
         let last = RowKey::Skip(job, u32::MAX, Timestamp::from_millis(i64::MAX));
@@ -444,35 +466,4 @@ impl Tables {
     pub(super) fn between(&self, first: RowKey, last: RowKey) -> impl DoubleEndedIterator<Item = &Row> {
         self.rows.range((first, ShardId(0))..=(last, ShardId(u16::MAX))).map(|(_, row)| row)
     }
-
-    pub(super) fn statistics(&self, filter: &StatisticsFilter) -> Vec<(Timestamp, Counts)> {
-        let mut buckets: BTreeMap<Timestamp, Counts> = BTreeMap::new();
-        for row in self.rows.values() {
-            match row {
-                Row::Statistics(row) if filter.takes(&row.key.bucket) => {
-                    buckets.entry(row.key.bucket.at).or_default().add(&row.counts);
-                }
-                Row::RecentCounts(recent) => filter.add(recent, &mut buckets),
-                _ => {}
-            }
-        }
-        buckets.into_iter().collect()
-    }
-
-    pub(super) fn stats(&self) -> Stats {
-        let count = |counts: fn(&Row) -> bool| self.rows.values().filter(|row| counts(row)).count() as u64;
-        Stats {
-            jobs: count(|row| matches!(row, Row::Job(_))),
-            live_runs: count(|row| matches!(row, Row::Run(_))),
-            history_runs: count(|row| matches!(row, Row::History(_))),
-            dead_letters: count(|row| matches!(row, Row::DeadLetter(_))),
-            queues: count(|row| matches!(row, Row::Queue(_))),
-            messages: self.all_queues().map(|queue| queue.messages).sum(),
-        }
-    }
-}
-
-/// Greater than every key of a row.
-fn last_key() -> RowKey {
-    RowKey::Message(QueueNumber(u32::MAX), MessagePosition { rank: u8::MAX, number: i64::MAX })
 }

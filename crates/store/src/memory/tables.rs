@@ -8,7 +8,7 @@ use punctual_core::change::{Batch, Change, Row, RowKey, TimerPosition};
 use punctual_core::ids::{Epoch, JobId, RunId, SessionId, ShardId};
 use punctual_core::log;
 use punctual_core::name::{Name, Namespace};
-use punctual_core::queue::{QueueKey, QueueNumber};
+use punctual_core::queue::{MessagePosition, QueueKey, QueueNumber};
 use punctual_core::schedule::calendar;
 use punctual_core::task::StoredDescriptor;
 
@@ -175,4 +175,9 @@ fn timer(shard: ShardId, row: &Row) -> Option<(ShardId, TimerPosition, RowKey)> 
         _ => return None,
     };
     Some((shard, TimerPosition { at, id }, row.key()))
+}
+
+/// Greater than every key of a row.
+pub(super) fn last_key() -> RowKey {
+    RowKey::Message(QueueNumber(u32::MAX), MessagePosition { rank: u8::MAX, number: i64::MAX })
 }

@@ -280,6 +280,13 @@ pub(crate) mod listeners {
         "SELECT body FROM listeners /*! FORCE INDEX (PRIMARY) */ WHERE shard = $1 ORDER BY number";
 }
 
+pub(crate) mod locks {
+    pub(crate) const LOAD: &str =
+        "SELECT body FROM locks /*! FORCE INDEX (PRIMARY) */ WHERE shard = $1 ORDER BY fence";
+    pub(crate) const LIST: &str = "SELECT body FROM locks /*! FORCE INDEX (locks_name) */ \
+         WHERE namespace = $1 AND name > $2 ORDER BY name LIMIT $3";
+}
+
 pub(crate) mod approvals {
     pub(crate) const LIST: &str = "SELECT {approval} FROM approvals /*! FORCE INDEX (PRIMARY) */ \
          WHERE namespace > $1 ORDER BY namespace, run, step_no LIMIT $2";

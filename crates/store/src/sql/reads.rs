@@ -7,6 +7,7 @@ use punctual_core::Timestamp;
 use punctual_core::change::{DeadLetter, DeletedJob, Found, Revision, RunRecord, Skip, Want};
 use punctual_core::ids::{Epoch, JobId, RunId, ShardId};
 use punctual_core::job::Job;
+use punctual_core::lock::Lock;
 use punctual_core::log;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::queue::{Message, MessagePosition, QueueKey, QueueRecord};
@@ -20,7 +21,8 @@ use super::connection::ask;
 use super::counting::Counting;
 use super::messages::Which;
 use super::queries::{
-    approvals, calendars, chunks, dead_letters, deleted_jobs, jobs, queues, revisions, shards, skips, steps,
+    approvals, calendars, chunks, dead_letters, deleted_jobs, jobs, locks, queues, revisions, shards, skips,
+    steps,
 };
 use super::value::Row;
 use super::walk::Walk;
@@ -219,6 +221,17 @@ impl<B: Backend> Reads for B {
             found.extend(self.list(work!(|c| c.all(list, decode::approval).await)).await?);
         }
         Ok(found)
+    }
+
+    async fn locks(
+        &self,
+        namespace: &Namespace,
+        after: Option<&Name>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Lock>>> {
+        let (namespace, after) = (namespace.as_str().to_owned(), after.map_or("", Name::as_str).to_owned());
+        let list = ask!(locks::LIST, namespace, after, limit);
+        self.list(work!(|c| c.all(list, |row| codec::read_json(row.bytes(0)?)).await)).await
     }
 
     async fn skips(&self, job: JobId, before: Option<(u32, Timestamp)>, limit: usize) -> Result<Vec<Skip>> {

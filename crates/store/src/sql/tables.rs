@@ -11,7 +11,7 @@ use punctual_core::name::Name;
 
 use super::value::Value;
 use crate::{Result, codec, ended_key, live_key};
-use rows::{approval_key, ended_run, live_run, of_approval, of_queue, of_step, of_term, step_key};
+use rows::{approval_key, ended_run, live_run, numbered, of_approval, of_queue, of_step, of_term, step_key};
 pub(crate) use rows::{of_message, statistics_key};
 
 #[derive(Debug)]
@@ -168,6 +168,13 @@ static MESSAGES: Table = Table {
 static LISTENERS: Table =
     Table { name: "listeners", key: 2, columns: columns![shard int2, number int8, body bytea] };
 
+/// The locks that are held. The body has all of a lock.
+static LOCKS: Table = Table {
+    name: "locks",
+    key: 2,
+    columns: columns![shard int2, fence int8, namespace text, name text, body bytea],
+};
+
 static APPROVALS: Table = Table {
     name: "approvals",
     key: 3,
@@ -218,10 +225,11 @@ pub(crate) const INSERT_MESSAGE: WriteId = MESSAGE + 2;
 pub(crate) const UPDATE_MESSAGE: WriteId = MESSAGE + 1;
 pub(crate) const DELETE_MESSAGE: WriteId = MESSAGE;
 const APPROVAL: WriteId = 46;
+const LOCK: WriteId = 49;
 
 /// Every write, in the order in which a commit sends them: of each table first deletes, then updates, then inserts, so
 /// that a name is free again for another job in the same batch.
-pub(crate) static WRITES: [Write; 49] = [
+pub(crate) static WRITES: [Write; 52] = [
     delete(&JOBS),
     Write {
         table: &JOBS,
@@ -278,6 +286,9 @@ pub(crate) static WRITES: [Write; 49] = [
     delete(&APPROVALS),
     update(&APPROVALS, &[3, 4, 5, 6]),
     insert(&APPROVALS),
+    delete(&LOCKS),
+    update(&LOCKS, &[4]),
+    insert(&LOCKS),
 ];
 
 /// The columns of a row, as far as the write needs them. The rows of a commit are appended to few of them: a `Vec` per
@@ -317,6 +328,7 @@ fn deleted<'b>(shard: ShardId, key: &'b RowKey, values: &mut Values<'b>) -> Writ
         RowKey::DeadLetter(id) => put(values, DEAD_LETTER, [id.0.into()]),
         RowKey::Step(key) => put(values, STEP, step_key(key)),
         RowKey::Listener(number) => put(values, LISTENER, [shard.0.into(), (*number).into()]),
+        RowKey::Lock(fence) => put(values, LOCK, [shard.0.into(), fence.0.into()]),
         RowKey::Approval(key) => put(values, APPROVAL, approval_key(key)),
         RowKey::Unique(key) => put(values, UNIQUE, [shard.0.into(), key.as_bytes().into()]),
         RowKey::Skip(id, revision, from) => {
@@ -357,9 +369,11 @@ fn of_row<'b>(shard: ShardId, row: &'b Row, values: &mut Values<'b>) -> Result<W
             )
         }
         Row::Step(step) => put(values, STEP, of_step(step)?),
-        Row::Listener(listener) => {
-            let body = codec::write_listener(listener)?;
-            put(values, LISTENER, [shard.0.into(), listener.number.into(), body.into()])
+        Row::Listener(of) => put(values, LISTENER, numbered(shard, of.number, of)?),
+        Row::Lock(lock) => {
+            let (namespace, name) = (lock.key.namespace.as_str(), lock.key.name.as_str());
+            values.extend([shard.0.into(), lock.fence.0.into(), namespace.into(), name.into()]);
+            put(values, LOCK, [codec::write_json(lock)?.into()])
         }
         Row::Approval(approval) => put(values, APPROVAL, of_approval(approval)),
         Row::Unique(unique) => {
@@ -446,6 +460,7 @@ mod tests {
             MESSAGE,
             LISTENER,
             APPROVAL,
+            LOCK,
         ];
         for first in rest {
             assert!((first..first + 3).all(|write| name(write) == name(first)), "{}", name(first));

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use punctual_core::command::Refusal;
+use punctual_core::lock::LockRefusal;
 use punctual_core::queue::QueueRefusal;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -108,6 +109,8 @@ codes! {
         "The namespace has no queue of this name. A queue is created by its first message, and removed when it was empty and unused for five minutes."
     NoSuchMessage "no_such_message" 404 "No such message"
         "The message was acknowledged or deleted, its time to live is over, or the namespace never had a message with this id."
+    NoSuchLock "no_such_lock" 404 "The lock is free"
+        "No owner holds a lock of this name. `GET …/locks` lists the locks that are held."
     NoSuchToken "no_such_token" 404 "No such token"
         "No token has this name. `GET /api/v1/tokens` lists the tokens."
     NoSuchWorker "no_such_worker" 404 "No such worker"
@@ -142,6 +145,10 @@ codes! {
         "Adding to the queue is paused. Nothing was added; `POST …/resume` ends the pause."
     TooLate "too_late" 409 "Too late to extend the delivery"
         "Half of the message's time to live is over, so its redelivery is not postponed again. Finish and acknowledge it."
+    Locked "locked" 409 "The lock is held"
+        "Another owner holds the lock. `message` names the owner, and when the lock expires. Try again then, or wait for it with `wait`."
+    OutdatedFence "outdated_fence" 409 "The lock is not held under this fence any more"
+        "The lock expired or was released, and another owner may hold it. Stop the work that it protects."
     KeyUsed "key_used" 409 "The key was used before"
         "The key belongs to a run that is no longer kept. That request was carried out; use a new key for a new request."
     WrongRevision "wrong_revision" 412 "The job has another revision"
@@ -162,6 +169,10 @@ codes! {
         "The node has as many live runs as it allows. Nothing happened; try again after `Retry-After`."
     TooManyQueues "too_many_queues" 429 "Too many queues"
         "The node has as many queues as it allows. Nothing happened; try again later. Empty queues are removed after five minutes."
+    TooManyLocks "too_many_locks" 429 "Too many locks"
+        "As many locks are held in the namespace as are allowed. Nothing happened; release some, or try again after `Retry-After`."
+    TooManyWaiters "too_many_waiters" 429 "Too many callers wait for the lock"
+        "As many callers wait for the lock as may. Nothing happened; try again after `Retry-After`."
     TooManyFollowers "too_many_followers" 429 "Too many live streams"
         "The node serves as many live logs and events as it allows. Try again after `Retry-After`, or read without `follow`."
     HeadersTooLarge "headers_too_large" 431 "The headers are too large"
@@ -185,6 +196,8 @@ impl Code {
             self,
             Code::TooManyRuns
                 | Code::TooManyQueues
+                | Code::TooManyLocks
+                | Code::TooManyWaiters
                 | Code::TooManyFollowers
                 | Code::TooManyFailures
                 | Code::TooManyConnections
@@ -277,6 +290,10 @@ impl From<Refusal> for Problem {
             Refusal::NoSuchStep { .. } => Code::NoSuchStep,
             Refusal::Invalid(invalid) => return Error::from(invalid.clone()).into(),
             Refusal::TooManyRuns => Code::TooManyRuns,
+            Refusal::Lock(LockRefusal::Locked { .. }) => Code::Locked,
+            Refusal::Lock(LockRefusal::OutdatedFence { .. }) => Code::OutdatedFence,
+            Refusal::Lock(LockRefusal::TooManyLocks(_)) => Code::TooManyLocks,
+            Refusal::Lock(LockRefusal::TooManyWaiters(_)) => Code::TooManyWaiters,
         };
         Problem::new(code, refusal.to_string())
     }

@@ -22,7 +22,7 @@ const CALENDAR_BODY: &str = "CalendarBody";
 const JOB_PATCH: &str = "JobPatch";
 
 /// Minimums and maximums of fields: schema, field, rule, value.
-pub(super) const BOUNDS: [(&str, &str, &str, usize); 65] = [
+pub(super) const BOUNDS: [(&str, &str, &str, usize); 67] = [
     ("JobFile", "description", "maxLength", limits::DESCRIPTION_BYTES_MAX),
     ("JobFile", "labels", "maxProperties", limits::JOB_LABELS_MAX),
     ("JobFile", "search", "maxItems", limits::SEARCH_PARAMS_MAX),
@@ -84,6 +84,8 @@ pub(super) const BOUNDS: [(&str, &str, &str, usize); 65] = [
     ("AddMessages", "messages", "maxItems", MESSAGES_MAX),
     ("ActOnMessages", "ids", "minItems", 1),
     ("ActOnMessages", "ids", "maxItems", MESSAGES_MAX),
+    ("AcquireLock", "owner", "minLength", 1),
+    ("AcquireLock", "owner", "maxLength", limits::LOCK_OWNER_BYTES_MAX),
     ("Take", "count", "minimum", 1),
     ("Take", "count", "maximum", limits::TAKE_MAX as usize),
     ("Message", "priority", "maximum", limits::PRIORITY_MAX as usize),

@@ -9,9 +9,9 @@ use super::*;
 use crate::calendar_file;
 use crate::job_file;
 use crate::rest::{
-    ActOnMessages, ActOnRuns, AddMessage, AddMessages, AddToken, Again, Calendar, Day, DeadLetter, Decide,
-    Decisions, Fire, Job, Message, NewToken, Node, Problem, Progress, Queue, RevisionFile, Run, Start,
-    Submit, Take, TaskProgress, Token, Way, Worker,
+    AcquireLock, ActOnMessages, ActOnRuns, AddMessage, AddMessages, AddToken, Again, Calendar, Day,
+    DeadLetter, Decide, Decisions, Fire, Job, Message, NewToken, Node, Problem, Progress, Queue,
+    RevisionFile, Run, Start, Submit, Take, TaskProgress, Token, Way, Worker,
 };
 use crate::tree;
 
@@ -41,6 +41,7 @@ fn all() -> Value {
     components.reference::<Message>();
     components.reference::<Queue>();
     components.reference::<Take>();
+    components.reference::<AcquireLock>();
     components.reference::<Way>();
     components.reference::<AddToken>();
     components.reference::<crate::rest::PutDescriptor>();

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
+from uuid import uuid4
 
 import aiohttp
 
+from punctual import lock as locks
 from punctual._where import authorities, servers
 from punctual._where import token as token_of
 from punctual.errors import Problem, Unreachable
+from punctual.lock import Lock
 
 #: How long a request may take.
 REQUEST_MAX = 60.0
@@ -269,6 +275,38 @@ class Client:
         """Creates or replaces a job: `definition` has the fields of a job file."""
         return _job(await self._send("PUT", f"{self._space}/jobs/{_path(name)}", definition, may_repeat=True))
 
+    @asynccontextmanager
+    async def lock(
+        self, name: str, *, owner: str | None = None, ttl: float = 30.0, wait: float | None = None
+    ) -> AsyncIterator[Lock]:
+        """Holds a lock while the block runs, and renews it.
+
+        `ttl` is how long it is held if this process dies, `wait` how long to wait for it, both in seconds. Without `wait`
+        there is no end. Raises a `Problem` with the code `locked` if another owner holds it.
+
+            async with client.lock("import") as lock:
+                await load(fence=lock.fence)
+        """
+        path, key = f"/locks/{_path(name)}", uuid4().hex
+        who = owner if owner is not None else f"{socket.gethostname()}:{os.getpid()}"
+
+        async def ask(wait: float) -> int:
+            body = {"ttl": _span(ttl), "owner": who, "wait": _span(wait)}
+            return int((await self._post(path, body, may_repeat=True, key=key))["fence"])
+
+        fence, since = await locks.acquire(ask, ttl, wait)
+        lock = Lock(name, fence)
+
+        async def act(what: str) -> None:
+            await self._post(f"{path}/{what}", {"fence": str(fence)}, may_repeat=True)
+
+        keeping = asyncio.create_task(locks.keep(lock, lambda: act("renew"), ttl, since))
+        try:
+            yield lock
+        finally:
+            keeping.cancel()
+            await locks.release(lambda: act("release"))
+
     async def drain(self, worker: str) -> None:
         """Tells a worker to take no more work. What it runs and does not finish in time goes on elsewhere."""
         await self._send("POST", f"/api/v1/workers/{_path(worker)}/drain", may_repeat=True)
@@ -290,8 +328,8 @@ class Client:
     async def _get(self, path: str, query: Mapping[str, str | None] | None = None) -> Any:
         return await self._send("GET", self._space + path, query=query, may_repeat=True)
 
-    async def _post(self, path: str, body: Mapping[str, Any], may_repeat: bool) -> Any:
-        return await self._send("POST", self._space + path, _given(body), may_repeat=may_repeat)
+    async def _post(self, path: str, body: Mapping[str, Any], may_repeat: bool, key: str | None = None) -> Any:
+        return await self._send("POST", self._space + path, _given(body), may_repeat=may_repeat, key=key)
 
     async def _send(
         self,
@@ -301,6 +339,7 @@ class Client:
         *,
         query: Mapping[str, str | None] | None = None,
         may_repeat: bool,
+        key: str | None = None,
     ) -> Any:
         """Sends a request to the first server that can be reached."""
         if self._http is None:
@@ -313,9 +352,12 @@ class Client:
                 connector=aiohttp.TCPConnector(ssl=trusted, limit=100),
             )
         last: Exception | None = None
+        headers = _given({"idempotency-key": key})
         for server in self.servers:
             try:
-                async with self._http.request(method, server + path, json=body, params=_given(query or {})) as answer:
+                async with self._http.request(
+                    method, server + path, json=body, params=_given(query or {}), headers=headers
+                ) as answer:
                     return await _read(answer)
             except aiohttp.ClientConnectorError as error:
                 # It has not reached the server, so nothing has happened.

@@ -10,6 +10,7 @@ import { event } from './event';
 import { exports } from './exports';
 import { job } from './job';
 import { jobs } from './jobs';
+import { locks } from './locks';
 import { metrics } from './metrics';
 import { now } from './now';
 import { queue } from './queue';
@@ -47,5 +48,6 @@ export const en = {
   approvals,
   descriptors,
   exports,
+  locks,
   metrics,
 };

@@ -41,6 +41,7 @@ export const shell = {
     calendar: 'Calendar',
     queues: 'Queues',
     queue: 'Queue',
+    locks: 'Locks',
     workers: 'Workers',
     metrics: 'Metrics',
     deadLetters: 'Dead letters',

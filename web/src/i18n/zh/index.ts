@@ -11,6 +11,7 @@ import { event } from './event';
 import { exports } from './exports';
 import { job } from './job';
 import { jobs } from './jobs';
+import { locks } from './locks';
 import { metrics } from './metrics';
 import { now } from './now';
 import { queue } from './queue';
@@ -48,5 +49,6 @@ export const zh = {
   approvals,
   descriptors,
   exports,
+  locks,
   metrics,
 } satisfies typeof en;

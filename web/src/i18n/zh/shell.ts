@@ -42,6 +42,7 @@ export const shell = {
     calendar: '日历',
     queues: '队列',
     queue: '队列',
+    locks: '锁',
     workers: '执行节点',
     metrics: '监控指标',
     deadLetters: '死信',

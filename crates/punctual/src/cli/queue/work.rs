@@ -4,6 +4,8 @@
 //! asks for more time while it runs, and settles the message at the end. A message is acknowledged only after
 //! its command succeeded, so it is worked on at least once, whatever happens to this process.
 
+use std::env;
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,10 +22,10 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::super::Session;
+use super::super::command::{End, Running};
 use super::super::failure::Failure;
 use super::super::serving::asked_to_stop;
 use super::super::time::duration;
-use super::command::{End, Running};
 use super::turn::Turn;
 
 /// How long one request waits for a message, and so how long a stop takes when the queue is empty.
@@ -202,7 +204,13 @@ impl Shop {
     /// Runs the command and settles the message. `false` means that the command failed.
     async fn handle(&self, message: &Taken, mut lost: watch::Receiver<bool>) -> bool {
         let mut hurry = self.hurry.clone();
-        let mut running = match Running::start(&self.work.command, &self.namespace, message).await {
+        let mut running = match Running::start(
+            &self.work.command,
+            &environment(&self.namespace, message),
+            &message.bytes(),
+        )
+        .await
+        {
             Ok(running) => running,
             Err(error) => {
                 eprintln!("warning: `{}` could not be started: {error}", self.work.command[0]);
@@ -211,22 +219,25 @@ impl Shop {
             }
         };
         let ended = tokio::select! {
-            end = running.ended() => Some(end),
+            end = running.ended() => Some(match end {
+                End::Done => Ok(()),
+                End::Failed { why, .. } => Err(why),
+            }),
             () = self.time_is_over() => {
                 let span = format_duration(self.work.timeout.unwrap_or_default());
-                Some(End::Failed(format!("not done after {span}")))
+                Some(Err(format!("not done after {span}")))
             }
             () = self.keep(message) => None,
             () = is_true(&mut hurry) => None,
             () = is_true(&mut lost) => None,
         };
         match ended {
-            Some(End::Done) => {
+            Some(Ok(())) => {
                 self.settle(message, MessageAction::Ack, None).await;
                 self.done.fetch_add(1, Ordering::Relaxed);
                 true
             }
-            Some(End::Failed(why)) => {
+            Some(Err(why)) => {
                 running.stop().await;
                 eprintln!("warning: {}: {why}, given back", message.id);
                 self.give_back(message).await;
@@ -293,6 +304,18 @@ impl Shop {
             self.settle(message, MessageAction::Return, None).await;
         }
     }
+}
+
+/// Our environment, plus the variables about the message.
+fn environment(namespace: &Namespace, message: &Taken) -> Vec<(OsString, OsString)> {
+    let own = [
+        ("PUNCTUAL_MESSAGE_ID", message.id.clone()),
+        ("PUNCTUAL_QUEUE", message.queue.clone()),
+        ("PUNCTUAL_NAMESPACE", namespace.to_string()),
+        ("PUNCTUAL_DELIVERIES", message.deliveries().to_string()),
+    ];
+    let own = own.into_iter().map(|(name, value)| (name.into(), value.into()));
+    env::vars_os().chain(own).collect()
 }
 
 async fn is_true(flag: &mut watch::Receiver<bool>) {

@@ -1,14 +1,15 @@
-//! Consumers of another node that wait for messages here, all on one stream.
+//! Callers of another node that wait for messages or locks here, all on one stream.
 //!
 //! Requests are handled in the order in which they were sent, so the end of a wait always follows its begin.
 //! When the stream ends, every wait on it ends without a message, and messages that were taken but not yet
-//! sent return to their queue.
+//! sent return to their queue. A lock that was given is released likewise.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
 
 use futures_util::stream::{Stream, unfold};
 use punctual_core::command::{Answer, Command};
+use punctual_core::lock::{self, LockKey};
 use punctual_core::name::Namespace;
 use punctual_core::queue::{Acted, Ask, Said};
 use punctual_node::Handle;
@@ -59,18 +60,25 @@ struct Waits {
 /// An outcome that was not sent yet.
 struct Untold {
     handle: Handle,
-    /// The namespace of the taken messages. `None` means that none were taken.
-    namespace: Option<Namespace>,
+    /// `None` means that nothing was asked for that must be given back.
+    taker: Option<Taker>,
     outcome: Outcome,
 }
 
+/// What gets back what was given to a caller that has gone.
+enum Taker {
+    /// The namespace of the taken messages.
+    Messages(Namespace),
+    Lock(LockKey, u64),
+}
+
 impl Untold {
-    fn new(handle: &Handle, namespace: Option<Namespace>, outcome: Outcome) -> Untold {
-        Untold { handle: handle.clone(), namespace, outcome }
+    fn new(handle: &Handle, taker: Option<Taker>, outcome: Outcome) -> Untold {
+        Untold { handle: handle.clone(), taker, outcome }
     }
 
     fn tell(mut self, number: i64) -> Option<Answered> {
-        self.namespace = None;
+        self.taker = None;
         let response = peer::response(&self.outcome);
         let response = response.inspect_err(|error| error!(%error, "an answer to a peer cannot be written"));
         Some(Answered { number, response: Some(response.ok()?) })
@@ -79,8 +87,12 @@ impl Untold {
 
 impl Drop for Untold {
     fn drop(&mut self) {
-        if let (Some(namespace), Ok(Answer::Queue(Said::Taken(taken)))) = (&self.namespace, &self.outcome) {
-            self.handle.return_taken(namespace, taken);
+        match (self.taker.take(), &self.outcome) {
+            (Some(Taker::Messages(namespace)), Ok(Answer::Queue(Said::Taken(taken)))) => {
+                self.handle.return_taken(&namespace, taken);
+            }
+            (Some(Taker::Lock(key, waiter)), Ok(Answer::Lock(_))) => self.handle.withdraw_lock(key, waiter),
+            _ => {}
         }
     }
 }
@@ -121,30 +133,44 @@ impl Waits {
                 let acted = self.untold(Ok(Answer::Queue(Said::Acted(Acted { count }))));
                 self.ready.push_back((number, acted));
             }
+            Ok(withdraw @ Command::Lock(lock::Ask::Withdraw { waiter, .. })) => {
+                // What was answered already is withdrawn by the command itself.
+                self.places.remove(&waiter).iter().for_each(AbortHandle::abort);
+                self.spawn(number, withdraw, None, None);
+            }
             Ok(_) if self.under_way.len() >= WAITS_MAX => {
                 let message = "as many consumers wait here as may; try again".to_owned();
                 let full = self.untold(Err(peer::Failure::NotLed(message)));
                 self.ready.push_back((number, full));
             }
             Ok(command) => {
-                let (waiter, namespace) = match &command {
-                    Command::Queue(Ask::Take(take)) => (take.waiter, Some(take.queue.namespace.clone())),
+                let (waiter, taker) = match &command {
+                    Command::Queue(Ask::Take(take)) => {
+                        (take.waiter, Some(Taker::Messages(take.queue.namespace.clone())))
+                    }
+                    Command::Lock(lock::Ask::Acquire(acquire)) => {
+                        (Some(acquire.waiter), Some(Taker::Lock(acquire.key.clone(), acquire.waiter)))
+                    }
                     _ => (None, None),
                 };
-                let handle = self.handle.clone();
-                let asking = async move {
-                    let outcome = handle.command_here(command).await.map_err(told);
-                    Untold::new(&handle, namespace, outcome)
-                };
-                let task = self.under_way.spawn(asking);
-                self.numbers.insert(task.id(), (number, waiter));
-                self.places.extend(waiter.map(|waiter| (waiter, task)));
+                self.spawn(number, command, waiter, taker);
             }
             Err(error) => {
                 let strange = self.untold(Err(peer::Failure::NotLed(error.to_string())));
                 self.ready.push_back((number, strange));
             }
         }
+    }
+
+    fn spawn(&mut self, number: i64, command: Command, waiter: Option<u64>, taker: Option<Taker>) {
+        let handle = self.handle.clone();
+        let asking = async move {
+            let outcome = handle.command_here(command).await.map_err(told);
+            Untold::new(&handle, taker, outcome)
+        };
+        let task = self.under_way.spawn(asking);
+        self.numbers.insert(task.id(), (number, waiter));
+        self.places.extend(waiter.map(|waiter| (waiter, task)));
     }
 
     fn end(&mut self, task: Id, untold: Untold) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::change::{Loaded, RATE_PREFIX, Row, RowKey, RunRecord};
-use punctual_core::ids::{Epoch, ShardId};
+use punctual_core::ids::{Epoch, Fence, ShardId};
 
 use super::super::tables::Tables;
 use crate::{Error, Result};
@@ -26,6 +26,10 @@ impl Tables {
             Row::Listener(listener) => Some(Arc::clone(listener)),
             _ => None,
         });
+        let locks = rows(RowKey::Lock(Fence(0)), RowKey::Lock(Fence(i64::MAX))).filter_map(|row| match row {
+            Row::Lock(lock) => Some(Arc::clone(lock)),
+            _ => None,
+        });
         let pages = rows(RowKey::RecentCounts(0), RowKey::RecentCounts(u32::MAX));
         let recent_counts = pages.filter_map(|row| match row {
             Row::RecentCounts(recent) => Some(recent.clone()),
@@ -37,9 +41,21 @@ impl Tables {
             Row::Unique(rate) => Some(rate.clone()),
             _ => None,
         });
-        let (listeners, recent_counts, rates) =
-            (listeners.collect(), recent_counts.collect(), rates.collect());
+        let (listeners, locks) = (listeners.collect(), locks.collect());
+        let (recent_counts, rates) = (recent_counts.collect(), rates.collect());
         let (commit, last_id) = (row.commit, row.last_id);
-        Ok(Loaded { shard, epoch, commit, last_id, runs, steps, listeners, queues, recent_counts, rates })
+        Ok(Loaded {
+            shard,
+            epoch,
+            commit,
+            last_id,
+            runs,
+            steps,
+            listeners,
+            locks,
+            queues,
+            recent_counts,
+            rates,
+        })
     }
 }

@@ -291,6 +291,17 @@ CREATE TABLE IF NOT EXISTS listeners (
     PRIMARY KEY (shard, number)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
+-- The locks that are held; `body` is JSON.
+CREATE TABLE IF NOT EXISTS locks (
+    shard     SMALLINT     NOT NULL,
+    fence     BIGINT       NOT NULL,
+    namespace VARCHAR(128) NOT NULL,
+    name      VARCHAR(128) NOT NULL,
+    body      MEDIUMBLOB   NOT NULL,
+    PRIMARY KEY (shard, fence),
+    KEY locks_name (namespace, name)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
 -- A queue, and how many messages it has; `queued` of them can be taken. Its leader gives it its number.
 CREATE TABLE IF NOT EXISTS queues (
     shard         SMALLINT       NOT NULL,

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::sql::dialect::Dialect;
-use crate::sql::queries::{approvals, history, jobs, messages, queues, runs, skips, statistics, steps};
+use crate::sql::queries::{
+    approvals, history, jobs, locks, messages, queues, runs, skips, statistics, steps,
+};
 
 /// How the server would reach a table: the kind of access and the index.
 fn plan(database: &str, table: &str, statement: &str) -> (String, String) {
@@ -53,6 +55,7 @@ async fn reads_of_a_leader_go_by_an_index() {
         ("queues", queues::LIST, "queues_name"),
         ("skips", skips::NEWEST_FIRST, "PRIMARY"),
         ("steps", steps::LIST, "PRIMARY"),
+        ("locks", locks::LIST, "locks_name"),
         ("approvals", approvals::LIST_OF_NAMESPACE, "PRIMARY"),
         ("k", runs::WALK_OF_PARENT[0], "children_of_parent"),
         ("k", history::WALK_OF_PARENT[0], "children_of_parent"),

@@ -272,6 +272,16 @@ CREATE TABLE listeners (
     PRIMARY KEY (shard, number)
 );
 
+-- The locks that are held; `body` is JSON.
+CREATE TABLE locks (
+    fence     int8 NOT NULL,
+    shard     int2 NOT NULL,
+    namespace text COLLATE "C" NOT NULL,
+    name      text COLLATE "C" NOT NULL,
+    body      bytea NOT NULL,
+    PRIMARY KEY (shard, fence)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX locks_name ON locks (namespace, name);
 -- A queue, and how many messages it has; `queued` of them can be taken. Its leader gives it its number. Its name may be
 -- any text, and `text` here may not contain a zero.
 CREATE TABLE queues (

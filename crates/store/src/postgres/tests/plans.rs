@@ -6,12 +6,12 @@ use super::super::writes::STATEMENTS;
 use super::*;
 use crate::sql::dialect::Dialect;
 use crate::sql::queries::{
-    approvals, chunks, deleted_jobs, history, jobs, messages, queues, revisions, run_terms, runs, skips,
-    statistics, steps, uniques,
+    approvals, chunks, deleted_jobs, history, jobs, locks, messages, queues, revisions, run_terms, runs,
+    skips, statistics, steps, uniques,
 };
 
 /// Those that would hurt most: everything a leader sends, and every page of a listing.
-const HOT: [&str; 56] = [
+const HOT: [&str; 57] = [
     skips::NEWEST_FIRST,
     deleted_jobs::NAMED,
     jobs::OUTDATED,
@@ -37,6 +37,7 @@ const HOT: [&str; 56] = [
     runs::WALK_OF_PARENT[0],
     history::WALK_OF_PARENT[0],
     history::CHILDREN,
+    locks::LIST,
     approvals::LIST,
     approvals::LIST_OF_NAMESPACE,
     chunks::LIST,

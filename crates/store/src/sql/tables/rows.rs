@@ -9,6 +9,7 @@ use punctual_core::run::Run;
 use punctual_core::search::RunTerm;
 use punctual_core::statistics::{Bucket, StatisticsKey};
 use punctual_core::workflow::{Approval, ApprovalKey, StepKey, StepRecord};
+use serde::Serialize;
 
 use crate::sql::value::Value;
 use crate::{Result, codec, ended_key, live_key};
@@ -38,6 +39,11 @@ pub(super) fn of_step(step: &StepRecord) -> Result<[Value<'static>; 6]> {
 
 pub(super) fn approval_key(key: &ApprovalKey) -> [Value<'_>; 3] {
     [key.namespace.as_str().into(), key.run.0.into(), key.step.into()]
+}
+
+/// A row whose body is JSON: its number in the shard, and the body.
+pub(super) fn numbered(shard: ShardId, number: i64, of: &impl Serialize) -> Result<[Value<'static>; 3]> {
+    Ok([shard.0.into(), number.into(), codec::write_json(of)?.into()])
 }
 
 pub(super) fn of_approval(approval: &Approval) -> [Value<'_>; 7] {

@@ -259,6 +259,16 @@ CREATE TABLE listeners (
     PRIMARY KEY (shard, number)
 ) STRICT, WITHOUT ROWID;
 
+-- The locks that are held; `body` is JSON.
+CREATE TABLE locks (
+    shard     INTEGER NOT NULL,
+    fence     INTEGER NOT NULL,
+    namespace TEXT    NOT NULL,
+    name      TEXT    NOT NULL,
+    body      BLOB    NOT NULL,
+    PRIMARY KEY (shard, fence)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX locks_name ON locks (namespace, name);
 -- A queue, and how many messages it has; `queued` of them can be taken. Its leader gives it its number. Its name may be
 -- any text.
 CREATE TABLE queues (

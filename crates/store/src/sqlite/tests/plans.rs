@@ -5,8 +5,8 @@ use rusqlite::Connection;
 use super::*;
 use crate::sql::dialect::Dialect;
 use crate::sql::queries::{
-    approvals, calendars, deleted_jobs, history, jobs, messages, queues, revisions, run_terms, runs, skips,
-    statistics, steps, uniques,
+    approvals, calendars, deleted_jobs, history, jobs, locks, messages, queues, revisions, run_terms, runs,
+    skips, statistics, steps, uniques,
 };
 use crate::sql::tables::WRITES;
 use crate::sqlite::changes::STATEMENTS;
@@ -150,6 +150,12 @@ fn steps_are_found_by_their_run() {
     check(steps::DELETE, "PRIMARY KEY (run=?)");
     check(approvals::LIST, "PRIMARY KEY (namespace>?)");
     check(approvals::LIST_OF_NAMESPACE, "PRIMARY KEY (namespace=? AND (run,step_no)>(?,?))");
+}
+
+#[test]
+fn locks_are_found_by_shard_or_by_name() {
+    check(locks::LOAD, "PRIMARY KEY (shard=?)");
+    check(locks::LIST, "INDEX locks_name (namespace=? AND name>?)");
 }
 
 #[test]

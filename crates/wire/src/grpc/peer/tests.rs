@@ -108,24 +108,6 @@ fn definition(task: Task) -> Arc<Definition> {
     })
 }
 
-fn tasks() -> Vec<Task> {
-    let env = [("A".to_owned(), "b".to_owned())].into();
-    let process = Process {
-        command: vec!["./settle".to_owned(), "--day".to_owned()],
-        env,
-        dir: Some("/srv".to_owned()),
-    };
-    let http = Http { body: Some(Body::Json(r#"{"a":1}"#.to_owned())), ..Http::get("https://example.com/a") };
-    let queue = Enqueue { ttl: Some(Duration::from_millis(1)), ..Enqueue::of("any text".parse().unwrap()) };
-    vec![
-        Task::Queue(Box::new(queue)),
-        Task::Shell("echo hi".to_owned()),
-        Task::Process(process),
-        Task::Http(Box::new(http)),
-        Task::Grpc(Box::new(Grpc::call("orders:50051", "orders.v1.Orders/Settle"))),
-    ]
-}
-
 fn key() -> Option<Key> {
     Some(Key { text: "a key".into(), kept: Duration::from_secs(86_400) })
 }
@@ -144,8 +126,12 @@ macro_rules! named {
 }
 
 mod failures;
+mod locks;
+mod queues;
+mod tasks;
 
 use failures::{failure_names, failures, refusal_names, refusals};
+use tasks::tasks;
 
 fn commands() -> Vec<Command> {
     let (namespace, name) = (namespace(), name());
@@ -261,16 +247,8 @@ fn commands() -> Vec<Command> {
         Command::Unlisten { topic: a_topic(), listener: i64::MAX, notice: 7 },
         Command::SendEvent { namespace: namespace.clone(), name: name.clone(), event: an_event() },
         Command::Followers { namespace: namespace.clone(), name: name.clone() },
-        Command::Queue(queue::Ask::Add(queue::Add { queue: a_queue(), messages: vec![a_message()] })),
-        Command::Queue(queue::Ask::Deliver(queue::Deliver {
-            queue: a_queue(),
-            sender: a_sender(),
-            message: a_message(),
-        })),
-        Command::Queue(queue::Ask::Withdraw { queue: a_queue(), sender: a_sender() }),
-        Command::Queue(queue::Ask::Told { notice: i64::MAX }),
     ];
-    puts.chain(others).collect()
+    puts.chain(others).chain(queues::commands()).chain(locks::commands()).collect()
 }
 
 named! { command_names: Command =>
@@ -298,6 +276,7 @@ named! { command_names: Command =>
     Command::Followers { .. } => "followers",
     Command::Tell { .. } => "tell",
     Command::Queue(_) => "queue",
+    Command::Lock(_) => "lock",
 }
 
 fn a_queue() -> queue::QueueKey {
@@ -388,7 +367,7 @@ fn answers() -> Vec<Answer> {
         Answer::Followers(vec![name()]),
         Answer::Backfill(Box::new(backfill)),
     ]);
-    jobs.into_iter().chain(runs).chain(others).collect()
+    jobs.into_iter().chain(runs).chain(others).chain(locks::answers()).collect()
 }
 
 named! { answer_names: Answer =>
@@ -405,6 +384,7 @@ named! { answer_names: Answer =>
     Answer::NotListening => "not_listening",
     Answer::Followers(_) => "followers",
     Answer::Queue(_) => "queue",
+    Answer::Lock(_) => "lock",
 }
 
 #[track_caller]

@@ -1,4 +1,4 @@
-//! Consumers of this node that wait for messages at a peer: all of them on one stream.
+//! Callers of this node that wait for messages or locks at a peer: all of them on one stream.
 //!
 //! A request for each consumer would use up the few concurrent requests of a connection, which commands need.
 //! The stream is opened when a consumer first waits, and again after it broke; the consumers that waited on
@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use punctual_core::command::{Answer, Command};
+use punctual_core::lock;
 use punctual_core::queue::Ask;
 use punctual_node::Failure;
 use punctual_wire::grpc::peer::{self, WAITS_MAX};
@@ -29,13 +30,15 @@ use super::was_never_connected;
 /// Requests waiting to be written to the stream. Further ones wait.
 const ASKS_MAX: usize = 256;
 
-/// Whether a command waits for a message (it may take any time) or ends such a wait.
+/// Whether a command waits for a message or a lock (it may take any time) or ends such a wait.
 pub(super) fn is_waiting(command: &Command) -> bool {
-    matches!(command, Command::Queue(Ask::Take(take)) if take.waiter.is_some()) || is_farewell(command)
+    matches!(command, Command::Queue(Ask::Take(take)) if take.waiter.is_some())
+        || matches!(command, Command::Lock(lock::Ask::Acquire(_)))
+        || is_farewell(command)
 }
 
 fn is_farewell(command: &Command) -> bool {
-    matches!(command, Command::Queue(Ask::Unwait { .. }))
+    matches!(command, Command::Queue(Ask::Unwait { .. }) | Command::Lock(lock::Ask::Withdraw { .. }))
 }
 
 #[derive(Debug, Default)]

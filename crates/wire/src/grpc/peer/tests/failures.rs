@@ -1,5 +1,8 @@
 //! A sample of every refusal and every failure.
 
+use punctual_core::ids::Fence;
+use punctual_core::lock::LockRefusal;
+
 use super::*;
 
 pub(super) fn refusals() -> Vec<Refusal> {
@@ -24,6 +27,12 @@ pub(super) fn refusals() -> Vec<Refusal> {
         Refusal::OutdatedToken(RUN),
         Refusal::Invalid(Invalid::new("task.process.command[2]", "say \"it\" again")),
         Refusal::TooManyRuns,
+        Refusal::Lock(LockRefusal::Locked {
+            name: "l".parse().unwrap(),
+            owner: "host".into(),
+            expires_at: NOW,
+        }),
+        Refusal::Lock(LockRefusal::OutdatedFence { name: "l".parse().unwrap(), fence: Fence(7) }),
     ]
 }
 
@@ -47,6 +56,7 @@ named! { refusal_names: Refusal =>
     Refusal::OutdatedToken(_) => "outdated token",
     Refusal::Invalid(_) => "invalid",
     Refusal::TooManyRuns => "too many runs",
+    Refusal::Lock(_) => "lock",
 }
 
 pub(super) fn failures() -> Vec<Failure> {

@@ -1,4 +1,4 @@
-//! How many approvals wait in each namespace.
+//! How many approvals wait, or locks are held, in each namespace.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use punctual_core::ids::ShardId;
 use punctual_core::name::Namespace;
 
 /// Counted by namespace and shard. The shards of other nodes are not counted: a count over the whole cluster would need a
-/// read of the store before each approval begins. A fixed share of the limit for each shard would be far too small for
+/// read of the store before each of them begins. A fixed share of the limit for each shard would be far too small for
 /// a namespace with few jobs.
 #[derive(Debug, Default)]
-pub(super) struct Approvals(BTreeMap<(Namespace, ShardId), usize>);
+pub(super) struct CountByNamespace(BTreeMap<(Namespace, ShardId), usize>);
 
-impl Approvals {
-    /// How many wait in a namespace.
+impl CountByNamespace {
+    /// How many there are in a namespace.
     pub(super) fn of(&self, namespace: &Namespace) -> usize {
         let first = (namespace.clone(), ShardId(0));
         let of_namespace = self.0.range(first..).take_while(|((of, _), _)| of == namespace);
@@ -43,15 +43,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn approvals_are_counted_over_the_shards_of_a_node() {
+    fn they_are_counted_over_the_shards_of_a_node() {
         let (a, b): (Namespace, Namespace) = ("a".parse().unwrap(), "b".parse().unwrap());
-        let mut approvals = Approvals::default();
+        let mut counts = CountByNamespace::default();
         for (namespace, shard) in [(&a, 1), (&a, 1), (&a, 63), (&b, 1)] {
-            approvals.began(namespace, ShardId(shard));
+            counts.began(namespace, ShardId(shard));
         }
-        assert_eq!((approvals.of(&a), approvals.of(&b)), (3, 1));
-        approvals.ended(&a, ShardId(63));
-        approvals.forget(ShardId(1));
-        assert!(approvals.of(&a) == 0 && approvals.0.is_empty());
+        assert_eq!((counts.of(&a), counts.of(&b)), (3, 1));
+        counts.ended(&a, ShardId(63));
+        counts.forget(ShardId(1));
+        assert!(counts.of(&a) == 0 && counts.0.is_empty());
     }
 }

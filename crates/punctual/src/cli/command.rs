@@ -1,14 +1,13 @@
-//! Runs a command for one message: the body on stdin, and all its processes under a guardian that ends them together.
+//! Runs a command for a message or under a lock, with all its processes under a guardian that ends them together.
 //!
 //! The guardian notices when this process ends, even if it is killed, and leaves no process behind.
 
-use std::env;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::process::ExitStatus;
 use std::time::Duration;
 
-use punctual_core::name::Namespace;
-use punctual_wire::rest::Taken;
 use punctual_worker::guardian::{Link, NotStarted, Printing, Wanted};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::time::timeout;
@@ -18,6 +17,9 @@ use crate::wiring::OWN_BINARY;
 /// The time between asking a command to end and killing it, and then for it to be gone. Only a process stuck
 /// in the kernel takes longer.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// The exit code that shells give a command that was killed.
+const KILLED: u8 = 128 + 9;
 
 #[derive(Debug)]
 pub(super) struct Running {
@@ -30,21 +32,26 @@ pub(super) struct Running {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum End {
     Done,
-    Failed(String),
+    Failed {
+        /// The exit code, or that of a shell for a signal.
+        code: u8,
+        why: String,
+    },
 }
 
 impl Running {
+    /// `environment` is the whole environment of the command, and `input` what it reads from stdin.
     pub(super) async fn start(
         command: &[String],
-        namespace: &Namespace,
-        message: &Taken,
+        environment: &[(OsString, OsString)],
+        input: &[u8],
     ) -> Result<Running, NotStarted> {
         let wanted = Wanted {
             program: OsStr::new(command.first().map_or("", String::as_str)),
             arguments: command,
-            environment: &environment(namespace, message),
+            environment,
             dir: None,
-            input: &message.bytes(),
+            input,
         };
         let (link, group) = Link::start(Path::new(OWN_BINARY), &wanted, Printing::Inherited).await?;
         Ok(Running { link, group })
@@ -71,14 +78,14 @@ impl Running {
         match self.link.ended().await {
             Ok(status) => {
                 self.group = None;
-                if status.success() { End::Done } else { End::Failed(status.to_string()) }
+                if status.success() { End::Done } else { failed(status) }
             }
             Err(_) => {
                 if let Some(group) = self.group.take() {
                     // An error means that the group is empty, as wanted.
                     let _ = kill_process_group(group, Signal::KILL);
                 }
-                End::Failed("its guardian was killed, and so was it".to_owned())
+                End::Failed { code: KILLED, why: "its guardian was killed, and so was it".to_owned() }
             }
         }
     }
@@ -89,14 +96,8 @@ impl Running {
     }
 }
 
-/// Our environment, plus the variables about the message.
-fn environment(namespace: &Namespace, message: &Taken) -> Vec<(OsString, OsString)> {
-    let own = [
-        ("PUNCTUAL_MESSAGE_ID", message.id.clone()),
-        ("PUNCTUAL_QUEUE", message.queue.clone()),
-        ("PUNCTUAL_NAMESPACE", namespace.to_string()),
-        ("PUNCTUAL_DELIVERIES", message.deliveries().to_string()),
-    ];
-    let own = own.into_iter().map(|(name, value)| (name.into(), value.into()));
-    env::vars_os().chain(own).collect()
+fn failed(status: ExitStatus) -> End {
+    let of_signal = status.signal().map(|signal| 128 + signal);
+    let code = status.code().or(of_signal).and_then(|code| u8::try_from(code).ok());
+    End::Failed { code: code.unwrap_or(KILLED), why: status.to_string() }
 }

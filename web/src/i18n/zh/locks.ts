@@ -1,0 +1,20 @@
+import type { locks as en } from '../en/locks';
+import { num } from '../plural';
+
+export const locks = {
+  title: '锁',
+  answer: (n: number, more: boolean) =>
+    n === 0 ? '没有被持有的锁' : `${more ? '超过 ' : ''}${num(n)} 个锁被持有`,
+  name: '锁',
+  owner: '持有者',
+  since: '开始持有',
+  expires: '到期',
+  ttl: '不续期可持有',
+  fence: '栅栏编号',
+  waiting: (n: number) => (n === 0 ? '没有等待者' : `${num(n)} 个等待者，按此顺序获得`),
+  free: '此锁空闲。',
+  release: '释放',
+  releaseTitle: (name: string, owner: string) => `从 ${owner} 收回锁 ${name}？`,
+  releaseText: '下一个等待者会立即获得此锁。持有者的工作会继续，直到续期时才得知锁已失去。',
+  empty: '锁让任意多台机器上同一时间只有一个进程做某件事。在锁的保护下运行命令：',
+} satisfies typeof en;
