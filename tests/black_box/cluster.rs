@@ -17,5 +17,6 @@ mod named_locks;
 mod tls;
 mod mix;
 mod queues;
+mod holds;
 mod workflows;
 mod traces;

@@ -45,6 +45,7 @@ mod events;
 mod failing_disk;
 mod torn_file;
 mod herd;
+mod holds;
 mod http_tasks;
 mod grpc_tasks;
 mod accept;

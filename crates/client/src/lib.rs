@@ -7,6 +7,7 @@ mod error;
 mod cron;
 mod jobs;
 mod calendars;
+mod holds;
 mod descriptors;
 mod runs;
 mod run_events;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
+use crate::hold::HoldRecord;
 use crate::ids::{Epoch, Fence, JobId, RunId, ShardId, first_id_of};
 use crate::job::{Cursor, Definition, Job, State};
 use crate::lock::Lock;
@@ -38,6 +39,8 @@ pub enum RowKey {
     /// The number of the listener.
     Listener(i64),
     Lock(Fence),
+    /// The number of the hold.
+    Hold(i64),
     Approval(Arc<ApprovalKey>),
     Unique(Arc<str>),
     /// The job, the revision and the first due time.
@@ -62,6 +65,7 @@ pub enum Row {
     Step(Arc<StepRecord>),
     Listener(Arc<ListenerRecord>),
     Lock(Arc<Lock>),
+    Hold(Arc<HoldRecord>),
     Approval(Approval),
     Unique(UniqueKey),
     Skip(Skip),
@@ -197,6 +201,7 @@ impl Row {
             Row::Step(step) => RowKey::Step(step.key),
             Row::Listener(listener) => RowKey::Listener(listener.number),
             Row::Lock(lock) => RowKey::Lock(lock.fence),
+            Row::Hold(hold) => RowKey::Hold(hold.number),
             Row::Approval(approval) => RowKey::Approval(Arc::clone(&approval.key)),
             Row::Unique(unique) => RowKey::Unique(Arc::clone(&unique.key)),
             Row::Skip(skip) => RowKey::Skip(skip.job, skip.revision, skip.from),
@@ -373,6 +378,7 @@ pub struct Loaded {
     pub steps: Vec<Arc<StepRecord>>,
     pub listeners: Vec<Arc<ListenerRecord>>,
     pub locks: Vec<Arc<Lock>>,
+    pub holds: Vec<Arc<HoldRecord>>,
     /// Every queue, without its messages: these are read in pages.
     pub queues: Vec<QueueRecord>,
     /// All pages, without a gap.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
+use crate::hold::{Hold, Scope};
 use crate::ids::{RunId, ShardId, Token};
 use crate::job::{self, Definition, Job};
 use crate::lock;
@@ -127,6 +128,17 @@ pub enum Command {
     Followers {
         namespace: Namespace,
         name: Name,
+    },
+    /// Puts a namespace or everything on hold, for one shard.
+    Hold {
+        shard: ShardId,
+        hold: Box<Hold>,
+    },
+    /// Ends a hold for one shard, as of `at`.
+    Release {
+        shard: ShardId,
+        scope: Scope,
+        at: Timestamp,
     },
     /// Tells an attempt about the message that it delivered, or the run that it started. Ignored if it has ended.
     Tell {
@@ -334,6 +346,7 @@ impl Command {
             | Command::ActOnSteps(ActOnSteps { run, .. })
             | Command::StepListens { step: StepKey { run, .. }, .. }
             | Command::Tell { sender: queue::Sender { run, .. }, .. } => run.shard(),
+            Command::Hold { shard, .. } | Command::Release { shard, .. } => *shard,
             Command::Queue(ask) => ask.shard(shards).unwrap_or(ShardId(0)),
             Command::Lock(ask) => ask.key().shard(shards),
         }
@@ -365,6 +378,7 @@ impl Command {
             | Command::ActOnSteps(ActOnSteps { run, .. })
             | Command::StepListens { step: StepKey { run, .. }, .. }
             | Command::Tell { sender: queue::Sender { run, .. }, .. } => format!("run {run}"),
+            Command::Hold { shard, .. } | Command::Release { shard, .. } => format!("shard {shard}"),
             Command::Queue(ask) => ask.subject(),
             Command::Lock(ask) => format!("lock `{}`", ask.key().name),
         }
@@ -401,6 +415,8 @@ impl Command {
             | Command::CancelCall(_)
             | Command::DiscardDeadLetter { .. }
             | Command::Progress { .. }
+            | Command::Hold { .. }
+            | Command::Release { .. }
             | Command::Tell { .. }
             | Command::Lock(_) => true,
             Command::Queue(ask) => ask.is_repeatable(),
@@ -428,6 +444,8 @@ pub enum Answer {
     Listening(i64),
     /// The job or step does not listen to the topic.
     NotListening,
+    /// Whether the shard had a hold that was released.
+    Released(bool),
     /// The jobs that listen to the ends of a job's runs. The definition of some may no longer say so.
     Followers(Vec<Name>),
     /// Accepted; written with the next batch.

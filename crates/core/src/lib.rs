@@ -21,6 +21,7 @@ pub mod task;
 pub mod retry;
 pub mod job;
 pub mod workflow;
+pub mod hold;
 pub mod advice;
 pub mod forecast;
 pub mod worker;

@@ -120,6 +120,8 @@ pub const APPROVALS_MAX: usize = 10_000;
 pub const BY_HAND_MAX: usize = 100;
 /// The longest pause of a job and the longest hold that end by themselves: a longer one is more likely a mistake.
 pub const PAUSE_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+/// Holds that may be in force at once: each start of a run looks at them.
+pub const HOLDS_MAX: usize = 100;
 /// Failed runs in a row after which a job can be paused.
 pub const PAUSE_AFTER_MAX: u32 = 1_000;
 /// The weight of a share: how many turns a key may have while another one has a single turn.

@@ -32,6 +32,11 @@ impl Namespace {
         &self.0
     }
 
+    /// Whether it is this namespace, or inside it.
+    pub fn is_in(&self, outer: &Namespace) -> bool {
+        self.0.strip_prefix(&*outer.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
     /// As written in a URL.
     pub fn dotted(&self) -> String {
         self.0.replace('/', ".")

@@ -97,6 +97,16 @@ pub enum Fault {
     RetryReusesFailure,
     /// A limit of runs at once is not looked at.
     LimitForgotten,
+    /// A load forgets the holds.
+    HoldIsNotLoaded,
+    /// A hold does not keep the runs from starting that are ready already.
+    HoldLeavesReadyRuns,
+    /// The next attempt of a run starts although its namespace is on hold.
+    RetryIgnoresHold,
+    /// The due times during a hold are not recorded.
+    HeldFireIsNotRecorded,
+    /// No backfill makes up for the due times of a hold that keeps them.
+    KeptFireIsLost,
     /// What a rate has used up is not looked at.
     RateForgotten,
     /// The end of a run does not start the runs that wait for its place.

@@ -8,6 +8,8 @@ pub enum SkipReason {
     Misfire,
     /// The job was paused.
     Paused,
+    /// Its namespace, or everything, was on hold.
+    Held,
     /// A calendar excludes their days. Due times in the range on other days are not skipped.
     Calendar,
     /// The due time was planned, and an edit replaced the schedule before it.
@@ -15,18 +17,20 @@ pub enum SkipReason {
 }
 
 impl SkipReason {
+    pub const ALL: [SkipReason; 5] =
+        [SkipReason::Misfire, SkipReason::Paused, SkipReason::Held, SkipReason::Calendar, SkipReason::Edited];
+
     pub fn as_str(self) -> &'static str {
         match self {
             SkipReason::Misfire => "misfire",
             SkipReason::Paused => "paused",
+            SkipReason::Held => "held",
             SkipReason::Calendar => "calendar",
             SkipReason::Edited => "edited",
         }
     }
 
     pub fn parse(text: &str) -> Option<SkipReason> {
-        [SkipReason::Misfire, SkipReason::Paused, SkipReason::Calendar, SkipReason::Edited]
-            .into_iter()
-            .find(|reason| reason.as_str() == text)
+        SkipReason::ALL.into_iter().find(|reason| reason.as_str() == text)
     }
 }

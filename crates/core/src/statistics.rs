@@ -185,7 +185,7 @@ pub struct RecentCounts {
 
 /// Whether a skip record counts as a skip. What a calendar excludes, or an edit drops, was not due.
 pub fn is_counted(reason: SkipReason) -> bool {
-    matches!(reason, SkipReason::Misfire | SkipReason::Paused)
+    matches!(reason, SkipReason::Misfire | SkipReason::Paused | SkipReason::Held)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::Timestamp;
 use crate::change::{Skip, SkipReason};
+use crate::hold::Hold;
 use crate::ids::RunId;
 use crate::job::{Definition, Job, Limit};
 use crate::name::Name;
@@ -61,6 +62,8 @@ macro_rules! codes {
 codes! {
     /// The job is paused.
     Paused "paused"
+    /// The namespace, or everything, is on hold, or was when due times were skipped.
+    Held "held"
     /// An earlier run of the job is active, or was when the run was skipped.
     Overlap "overlap"
     /// A limit of the job does not allow the run yet.
@@ -97,8 +100,10 @@ codes! {
 
 /// What the rule needs besides the run.
 #[derive(Debug, Clone, Copy)]
-pub struct Facts {
+pub struct Facts<'a> {
     pub now: Timestamp,
+    /// The hold that covers the namespace. `None` means that there is none.
+    pub hold: Option<&'a Hold>,
     /// Whether a node leads the shard of the run or job.
     pub is_led: bool,
 }
@@ -123,8 +128,10 @@ impl Why {
 }
 
 /// Why a run is in its state. `earlier` is the run of the same job that it waits for, if it waits for one.
-pub fn of_run(run: &Run, definition: &Definition, earlier: Option<RunId>, facts: Facts) -> Why {
+pub fn of_run(run: &Run, definition: &Definition, earlier: Option<RunId>, facts: Facts<'_>) -> Why {
     let mut why = match &run.state {
+        State::Waiting { wait: Wait::Due(at) } if *at > facts.now => delayed(run, *at),
+        State::Waiting { .. } | State::Ready { .. } if let Some(hold) = facts.hold => held("the run", hold),
         State::Waiting { wait } => waiting(run, definition, *wait, earlier, facts),
         State::Ready { since } => ready(run, *since, facts),
         State::Running { since, .. } | State::Split { since, .. } => running(run, *since),
@@ -137,17 +144,30 @@ pub fn of_run(run: &Run, definition: &Definition, earlier: Option<RunId>, facts:
     why
 }
 
-fn waiting(run: &Run, definition: &Definition, wait: Wait, earlier: Option<RunId>, facts: Facts) -> Why {
+fn delayed(run: &Run, at: Timestamp) -> Why {
+    let entered = run.entries.last().map(|entry| entry.at);
+    Why::new(Code::Delayed, format!("the run is due at {at}")).since(entered).until(Some(at))
+}
+
+/// The hold is why a run or a job does not start.
+fn held(what: &str, hold: &Hold) -> Why {
+    let end = match hold.pause.until {
+        Some(until) => format!("it ends at {until}"),
+        None => "it ends when someone releases it".to_owned(),
+    };
+    let message = format!("{what} waits: {}; {end}", hold.told());
+    Why::new(Code::Held, message).since(Some(hold.pause.since)).until(hold.pause.until)
+}
+
+fn waiting(run: &Run, definition: &Definition, wait: Wait, earlier: Option<RunId>, facts: Facts<'_>) -> Why {
     let entered = run.entries.last().map(|entry| entry.at);
     match wait {
         Wait::Due(at) | Wait::Backoff(at) | Wait::Events(at) if at <= facts.now && !facts.is_led => {
             no_leader(at)
         }
-        Wait::Due(at) if at <= facts.now => {
-            Why::new(Code::Due, "the run is due and starts in a moment").since(Some(at))
-        }
-        Wait::Due(at) => {
-            Why::new(Code::Delayed, format!("the run is due at {at}")).since(entered).until(Some(at))
+        Wait::Due(at) => Why::new(Code::Due, "the run is due and starts in a moment").since(Some(at)),
+        Wait::Hold => {
+            Why::new(Code::Due, "the hold has ended, and the run starts in a moment").since(entered)
         }
         Wait::Backoff(at) => {
             let total = definition.retry.attempts;
@@ -188,7 +208,7 @@ fn limited(limit: Option<&Limit>) -> String {
     )
 }
 
-fn ready(run: &Run, since: Timestamp, facts: Facts) -> Why {
+fn ready(run: &Run, since: Timestamp, facts: Facts<'_>) -> Why {
     if !facts.is_led {
         return no_leader(since);
     }
@@ -287,7 +307,7 @@ pub struct Last<'a> {
 }
 
 /// Why a job does not run now: it is paused, one of its runs waits, its last due times were skipped, or it is not due.
-pub fn of_job(job: &Job, last: Last<'_>, facts: Facts) -> Why {
+pub fn of_job(job: &Job, last: Last<'_>, facts: Facts<'_>) -> Why {
     let mut why = match last.live {
         _ if let Some(pause) = &job.pause => {
             let end = match pause.until {
@@ -297,6 +317,7 @@ pub fn of_job(job: &Job, last: Last<'_>, facts: Facts) -> Why {
             let message = format!("the job is {}; {end}", pause.told());
             Why::new(Code::Paused, message).since(Some(pause.since)).until(pause.until)
         }
+        _ if let Some(hold) = facts.hold => held("the job", hold),
         Some((run, definition)) => {
             let why = of_run(run, definition, None, facts);
             let message = format!("run {}: {}", run.id, why.message);
@@ -309,7 +330,7 @@ pub fn of_job(job: &Job, last: Last<'_>, facts: Facts) -> Why {
 }
 
 /// Why a job without live runs is idle.
-fn idle(job: &Job, last: Last<'_>, facts: Facts) -> Why {
+fn idle(job: &Job, last: Last<'_>, facts: Facts<'_>) -> Why {
     let next = job.cursor.next_due;
     if let Some(due) = job.cursor.wake_at.filter(|due| *due <= facts.now) {
         return if facts.is_led {
@@ -356,6 +377,7 @@ fn missed(last: Last<'_>) -> Option<Why> {
         let (code, why) = match skip.reason {
             SkipReason::Misfire => (Code::Misfire, "no node could fire them in time"),
             SkipReason::Paused => (Code::Paused, "the job was paused"),
+            SkipReason::Held => (Code::Held, "its namespace was on hold"),
             SkipReason::Calendar => (Code::Calendar, "its calendar excludes their days"),
             SkipReason::Edited => (Code::Edited, "an edit replaced the schedule"),
         };

@@ -68,8 +68,11 @@ pub(crate) enum Offer {
 
 impl Shard {
     /// Puts a ready run into the queue of waiting runs and records why, if no worker fits it. A delivery needs no
-    /// worker and is sent at once; a workflow needs none either.
+    /// worker and is sent at once; a workflow needs none either. Under a hold, all of them wait for its end.
     pub(crate) fn enqueue(&mut self, run: RunId, since: Timestamp, cx: &mut Context<'_>) {
+        if self.is_on_hold(run) {
+            return self.holds.park(run);
+        }
         if let Some(to) = self.runs.get(&run).and_then(LiveRun::destination) {
             return self.send_off(run, &to, cx);
         }

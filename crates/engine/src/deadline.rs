@@ -37,6 +37,8 @@ pub(crate) enum Deadline {
     RateAllows(JobId, Timestamp),
     /// What some rates have used up is free again at this time.
     RatesFree(Timestamp),
+    /// Rows of holds that have ended may be deleted.
+    HoldsEnded,
     /// Unused queues may leave memory.
     Unused,
 }

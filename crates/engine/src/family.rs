@@ -37,6 +37,9 @@ pub(crate) const NEXT_BATCH: Duration = Duration::from_millis(1);
 impl Shard {
     /// Starts a ready run that has child runs. A run that cannot be split yet stays ready.
     pub(crate) fn split(&mut self, run: RunId, cx: &mut Context<'_>) {
+        if self.holds.is_parked(run) {
+            return;
+        }
         let is_batch_full = self.is_batch_full();
         let Some(live) = self.runs.get_mut(&run).filter(|live| live.workflow().is_some()) else { return };
         let State::Ready { since } = live.run.state else { return };

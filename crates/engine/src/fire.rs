@@ -24,6 +24,7 @@ use crate::plan::TimerOwner;
 impl Shard {
     /// Handles at most `limit` timers that are due.
     pub(crate) fn tick(&mut self, limit: usize, cx: &mut Context<'_>) {
+        self.end_due_holds(cx);
         let mut left = limit;
         while left > 0
             && let Some((_, deadline)) = self.deadlines.pop(cx.elapsed)
@@ -91,11 +92,12 @@ impl Shard {
             Deadline::Delivered => self.delivered_is_due(cx),
             Deadline::RateAllows(job, at) => self.rate_allows(job, at, cx),
             Deadline::RatesFree(at) => self.forget_free_rates(at, cx),
+            Deadline::HoldsEnded => self.forget_ended_holds(cx),
             Deadline::Unused => self.let_unused_go(cx),
         }
     }
 
-    /// Fires every due time whose wake-up time has passed.
+    /// Fires every due time whose wake-up time has passed. Nothing fires under a hold.
     pub(crate) fn fire_due(&mut self, id: JobId, cx: &mut Context<'_>) {
         self.fire_while(id, |cursor| cursor.wake_at, cx);
     }
@@ -103,14 +105,19 @@ impl Shard {
     /// Fires every due time up to now, also those delayed by jitter, before an edit replaces the schedule: after the
     /// edit they could not be computed any more.
     pub(crate) fn fire_owed(&mut self, id: JobId, cx: &mut Context<'_>) {
+        let over = self.jobs.get(&id).and_then(|live| self.holds.over(&live.job.namespace, cx.now));
+        if let Some(over) = over.filter(|over| over.is_in_force()) {
+            self.record_held(id, &over.hold, cx.now, cx);
+        }
         self.fire_while(id, |cursor| cursor.next_due, cx);
     }
 
     fn fire_while(&mut self, id: JobId, next: impl Fn(&Cursor) -> Option<Timestamp>, cx: &mut Context<'_>) {
-        while let Some(cursor) = self.jobs.get(&id).map(|live| &live.job.cursor)
-            && next(cursor).is_some_and(|at| at <= cx.now)
+        while let Some(job) = self.jobs.get(&id).map(|live| &live.job)
+            && next(&job.cursor).is_some_and(|at| at <= cx.now)
+            && (job.is_paused() || !self.holds.covers(&job.namespace))
         {
-            self.plan.disarm(cursor.wake_at, TimerOwner::Job(id));
+            self.plan.disarm(job.cursor.wake_at, TimerOwner::Job(id));
             self.fire(id, cx);
         }
     }
@@ -123,6 +130,12 @@ impl Shard {
         }
         let mut job = (*live.job).clone();
         let (Some(due), Some(wake)) = (job.cursor.next_due, job.cursor.wake_at) else { return };
+        if let Some(over) = self.holds.over(&job.namespace, wake) {
+            return match over.released_at {
+                Some(end) => self.record_held(id, &over.hold, end, cx),
+                None => self.leave_due(id),
+            };
+        }
         // The cursor moves past all missed due times; those without a run are recorded as skipped.
         let (made, through) = if cx.now.since(wake) <= job.definition.misfire.grace {
             (vec![(due, Trigger::Schedule)], due)
@@ -244,6 +257,6 @@ fn last_missed(job: &Job, first: Timestamp, now: Timestamp) -> Timestamp {
     job.previous_due(now.before(job.definition.misfire.grace).before(jitter)).unwrap_or(first).max(first)
 }
 
-fn previous_before(job: &Job, due: Timestamp) -> Option<Timestamp> {
+pub(crate) fn previous_before(job: &Job, due: Timestamp) -> Option<Timestamp> {
     job.previous_due(Timestamp::from_millis(due.as_millis() - 1))
 }

@@ -67,6 +67,8 @@ impl Shard {
             Command::StopListening { topic, step } => self.stop_listening(&topic, step, cx),
             Command::SendEvent { namespace, name, event } => self.send_event(namespace, name, event, cx),
             Command::Followers { namespace, name } => self.followers(namespace, name),
+            Command::Hold { hold, .. } => self.begin_hold(*hold, cx),
+            Command::Release { scope, at, .. } => self.release_hold(&scope, at, cx),
             Command::Tell { sender, news } => {
                 self.hear(sender, &news, cx);
                 Ok(Answer::Noted)

@@ -3,7 +3,7 @@
 //! The files follow the life of a run: [`intake`] takes commands; [`plan`] holds the timers of jobs and runs that
 //! [`page`] reads ahead, and [`wheel`] the deadlines; [`fire`] makes runs of due jobs; [`topics`] starts jobs when a run
 //! ends or an event is sent, and `gather` collects several events for one run; [`overlap`] decides whether a run may
-//! start, then `limits` does; [`family`] splits a run into parts; [`workflow`] executes the steps of a workflow and the
+//! start, then `limits` does, and [`holds`] keep everything from starting; [`family`] splits a run into parts; [`workflow`] executes the steps of a workflow and the
 //! parts of a split run; [`assign`] gives runs to workers, [`deliver`] sends them to queues, and [`call`] starts another
 //! job for a step; [`report`] takes the reports of workers; [`state`] moves runs between states; [`settle`] ends runs;
 //! `statistics` counts runs. [`shard`] holds all of it, [`memory`] the rows in memory, [`wants`]
@@ -27,6 +27,7 @@ mod deadline;
 pub mod fire;
 pub mod topics;
 mod gather;
+pub mod holds;
 pub mod overlap;
 mod limits;
 pub mod family;

@@ -243,7 +243,7 @@ impl Shard {
 
     fn too_many_beside(&self, run: RunId) -> Option<RunId> {
         let live = self.runs.get(&run).filter(|live| {
-            matches!(live.run.state, State::Waiting { wait: Wait::Overlap | Wait::Limit(_) })
+            matches!(live.run.state, State::Waiting { wait: Wait::Overlap | Wait::Hold | Wait::Limit(_) })
         })?;
         let job = self.jobs.get(&live.run.job()?)?;
         job.counters.one_too_many(limited_run(&job.job.definition, live))

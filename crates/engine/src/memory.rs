@@ -69,11 +69,13 @@ impl LiveJob {
         self.counters.enter(LimitedRun { definition: &self.job.definition, run, keys: &live.limit_keys });
         match run.state {
             State::Waiting { wait: Wait::Due(_) } => self.waiting += 1,
-            State::Waiting { wait: Wait::Overlap | Wait::Limit(_) } if run.parent().is_none() => {
+            State::Waiting { wait: Wait::Overlap | Wait::Hold | Wait::Limit(_) }
+                if run.parent().is_none() =>
+            {
                 self.held.insert((run.due, run.id));
                 self.active.remove(&run.id);
             }
-            State::Waiting { wait: Wait::Overlap | Wait::Limit(_) } => {}
+            State::Waiting { wait: Wait::Overlap | Wait::Hold | Wait::Limit(_) } => {}
             State::Waiting { wait: Wait::Backoff(_) } => self.activate(run),
             State::Waiting { wait: Wait::Events(_) } => {
                 self.gathering.extend(run.gathers().map(|gathered| (gathered.topic.clone(), run.id)));
@@ -96,7 +98,7 @@ impl LiveJob {
         match state {
             State::Waiting { wait: Wait::Due(_) } => self.waiting -= 1,
             State::Waiting { wait: Wait::Events(_) } => self.gathering.retain(|_, other| *other != run.id),
-            State::Waiting { wait: Wait::Overlap | Wait::Limit(_) } => {
+            State::Waiting { wait: Wait::Overlap | Wait::Hold | Wait::Limit(_) } => {
                 self.held.remove(&(run.due, run.id));
             }
             _ => {}

@@ -72,9 +72,11 @@ impl Shard {
         }
     }
 
-    /// Makes a run ready, or holds it if another run of its job or a limit does not allow it.
+    /// Makes a run ready, or holds it if a hold, another run of its job or a limit does not allow it.
     pub(crate) fn place(&mut self, run: RunId, cx: &mut Context<'_>) {
-        if self.is_beside_another(run) {
+        if self.is_on_hold(run) {
+            self.wait_for_hold(run, cx);
+        } else if self.is_beside_another(run) {
             self.transition(run, Event::Held(Wait::Overlap), cx);
         } else if self.pass_limits(run, cx) {
             self.transition(run, Event::Due, cx);

@@ -80,7 +80,8 @@ impl Shard {
     /// When the next timer is due.
     pub fn next_due(&self) -> Option<Timestamp> {
         let step = self.step_timers.first().map(|(at, _)| *at);
-        self.plan.next().into_iter().chain(step).min()
+        let ends = self.holds.next_end();
+        self.plan.next().into_iter().chain(step).chain(ends).min()
     }
 
     /// When the next deadline passes, in elapsed time.

@@ -52,6 +52,8 @@ pub(crate) struct Plan {
     page: usize,
     /// The last page was not full, so the next one is likely to be the last.
     was_short: bool,
+    /// The page that was asked for is read before the timers are read from their beginning.
+    starts_over: bool,
     /// The latest time seen by `look`.
     seen: Timestamp,
 }
@@ -67,7 +69,15 @@ enum Horizon {
 impl Plan {
     pub(crate) fn new(page: usize) -> Self {
         let (armed, horizon) = (BTreeMap::new(), Horizon::Through(TimerPosition::START));
-        Plan { armed, horizon, paging: false, page, was_short: false, seen: Timestamp::MIN }
+        Plan {
+            armed,
+            horizon,
+            paging: false,
+            page,
+            was_short: false,
+            starts_over: false,
+            seen: Timestamp::MIN,
+        }
     }
 
     pub(crate) fn arm(&mut self, at: Option<Timestamp>, owner: TimerOwner) {
@@ -136,6 +146,28 @@ impl Plan {
         self.was_short = timers < self.page;
         self.paging = false;
         self.horizon = end.map_or(Horizon::Everything, Horizon::Through);
+        if std::mem::take(&mut self.starts_over) {
+            self.start_over();
+        }
+    }
+
+    /// Reads all timers again: some were dropped before they had their effect.
+    pub(crate) fn start_over(&mut self) {
+        if self.paging {
+            self.starts_over = true;
+        } else {
+            (self.horizon, self.was_short) = (Horizon::Through(TimerPosition::START), false);
+        }
+    }
+
+    /// Whether all timers up to this instant have had their effect.
+    pub(crate) fn is_past(&self, at: Timestamp) -> bool {
+        let is_read = match self.horizon {
+            _ if self.paging => false,
+            Horizon::Everything => true,
+            Horizon::Through(end) => end.at > at,
+        };
+        is_read && self.armed.first_key_value().is_none_or(|(place, _)| place.at > at)
     }
 
     /// The page could not be read: timers armed meanwhile stay armed.

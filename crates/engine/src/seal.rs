@@ -42,6 +42,12 @@ impl Shard {
             }
         }
         self.locks.seal(&mut changes);
+        for (number, hold) in self.holds.take_unwritten() {
+            match hold {
+                Some(hold) => changes.insert(Row::Hold(hold)),
+                None => changes.delete(RowKey::Hold(number)),
+            }
+        }
         for (key, approval) in dirty.approvals {
             match approval {
                 Some(approval) => changes.insert(Row::Approval(approval)),
@@ -167,9 +173,11 @@ impl Shard {
     /// and needs no pin.
     pub(crate) fn drop_if_far(&mut self, id: JobId, batch: Option<u64>) {
         let Some(live) = self.jobs.get(&id) else { return };
-        if !live.is_idle()
-            || live.job.cursor.wake_at.is_some_and(|at| self.plan.is_near(at, TimerOwner::Job(id)))
-        {
+        // The timers of a hold are read again when it ends.
+        let is_near = |at: Timestamp| self.plan.is_near(at, TimerOwner::Job(id));
+        let has_timer =
+            live.job.cursor.wake_at.is_some_and(is_near) && !self.holds.covers(&live.job.namespace);
+        if has_timer || !live.is_idle() {
             return;
         }
         if let Some(live) = self.forget_job(id)

@@ -21,6 +21,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::deadline::{Deadline, LAZY_DUE};
 use crate::event::{Context, Effect, Event};
+use crate::holds::Holds;
 use crate::limits::rates::Rates;
 use crate::locks::Locks;
 use crate::memory::{Fetched, JobKey, LiveJob, LiveRun, Pins, Stored};
@@ -71,6 +72,7 @@ pub struct Shard {
     pub(crate) end_notices: OpenNotices,
     pub(crate) topics: Topics,
     pub(crate) locks: Locks,
+    pub(crate) holds: Holds,
     pub(crate) tallies: Tallies,
     pub(crate) rates: Rates,
     /// The workflows and split runs that have begun.
@@ -149,6 +151,7 @@ impl Shard {
             end_notices: OpenNotices::default(),
             topics: Topics::default(),
             locks: Locks::default(),
+            holds: Holds::default(),
             tallies: Tallies::new(loaded.shard, loaded.recent_counts),
             rates: Rates::default(),
             flows: FxHashMap::default(),
@@ -164,6 +167,7 @@ impl Shard {
         records.sort_by_key(|record| record.run.id);
         shard.topics.load(loaded.listeners);
         shard.load_locks(loaded.locks, cx);
+        shard.holds.load(loaded.holds);
         shard.rates.load(loaded.rates);
         let mut steps: FxHashMap<RunId, Vec<Arc<StepRecord>>> = FxHashMap::default();
         for step in loaded.steps {
@@ -183,7 +187,7 @@ impl Shard {
         shard.give_up_outlived(cx);
         shard.load_queues(loaded.queues, cx);
         shard.count_approvals(cx);
-        shard.try_limited(cx);
+        shard.take_up_holds(cx);
         shard.advance_workflows(cx);
         shard
     }
@@ -284,6 +288,7 @@ impl Shard {
             || self.end_notices.dirty_rows() > 0
             || self.topics.dirty_rows() > 0
             || self.locks.is_dirty()
+            || self.holds.is_dirty()
             || !(dirty.jobs.is_empty()
                 && dirty.runs.is_empty()
                 && dirty.settled.is_empty()
@@ -307,6 +312,7 @@ impl Shard {
             + self.end_notices.dirty_rows()
             + self.topics.dirty_rows()
             + self.locks.dirty_rows()
+            + self.holds.dirty_rows()
     }
 
     pub(crate) fn note_lazily(&mut self, run: RunId, elapsed: Elapsed) {

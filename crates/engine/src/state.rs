@@ -3,7 +3,7 @@
 //! | state | holds |
 //! |---|---|
 //! | waiting for its due time | a timer of the plan |
-//! | waiting for an earlier run or for a limit of the job | an entry among the job's held runs, and in the counters of its limits |
+//! | waiting for an earlier run, for the end of a hold or for a limit of the job | an entry among the job's held runs, and in the counters of its limits |
 //! | waiting for a retry | a deadline |
 //! | ready | a place under each limit of the job, an entry in the ready queue |
 //! | running | a place under each limit of the job, a slot of a worker or a message in a queue, a deadline |
@@ -90,6 +90,7 @@ impl Shard {
             State::Ready { since } => {
                 cx.pool.dequeue(live.ready_run(*since, None));
                 self.absent.remove(&run);
+                self.holds.unpark(run);
             }
             State::Running { assignee, .. } => cx.pool.give_back(assignee, run, live.run.split_parent()),
             _ => {}
@@ -110,7 +111,7 @@ impl Shard {
             State::Waiting { wait: Wait::Events(at) } => {
                 self.deadlines.insert(cx.elapsed_at(*at), Deadline::Events(run));
             }
-            State::Waiting { wait: Wait::Overlap | Wait::Limit(_) } => {}
+            State::Waiting { wait: Wait::Overlap | Wait::Hold | Wait::Limit(_) } => {}
             State::Split { since, .. } => {
                 // The timeout of a job is about each child run of a backfill.
                 let has_timeout = live.definition.workflow().is_some() && !live.run.is_backfill();

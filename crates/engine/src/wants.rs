@@ -84,6 +84,7 @@ impl Shard {
             Command::Tell { .. } | Command::StepListens { .. } => {}
             // Every held lock is in memory.
             Command::Lock(_) => {}
+            Command::Hold { .. } | Command::Release { .. } => {}
             Command::Queue(ask) => self.want_messages(ask, &mut wants),
         }
         wants

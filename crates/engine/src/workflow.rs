@@ -56,7 +56,7 @@ impl Shard {
     /// Decides and starts steps of every workflow of which a step has ended.
     pub(crate) fn advance_workflows(&mut self, cx: &mut Context<'_>) {
         while let Some(run) = self.due_flows.pop_first() {
-            if !self.is_held_by_hand(run) {
+            if !self.is_held_by_hand(run) && !self.is_held_up(run) {
                 self.decide_steps(run, cx);
                 self.start_steps(run, cx);
             }
@@ -83,6 +83,11 @@ impl Shard {
             next = live.run.parent().and_then(|parent| self.runs.get(&parent));
         }
         false
+    }
+
+    /// Whether a hold keeps a workflow from starting steps. A workflow that is being stopped goes on to its end.
+    fn is_held_up(&self, run: RunId) -> bool {
+        self.is_on_hold(run) && self.runs.get(&run).is_some_and(|live| live.run.cancelling().is_none())
     }
 
     /// Lets a workflow be decided again, with the sub-workflows in it.
@@ -270,7 +275,7 @@ impl Shard {
     /// A wait is over, or an approval or an event did not come in time.
     pub(crate) fn step_is_due(&mut self, key: StepKey, cx: &mut Context<'_>) {
         let live = self.runs.get(&key.run);
-        let step = live.and_then(|live| live.definition.workflow()?.step(index(key.step)));
+        let step = live.and_then(|live| live.workflow()?.step(index(key.step)));
         let Some(step) = step else { return };
         let (state, reason) = match &step.work {
             Work::Approve(_) => (State::Failed, Some(StepReason::NotApproved)),

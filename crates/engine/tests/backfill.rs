@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use punctual_core::Timestamp;
+use punctual_core::change::Row;
 use punctual_core::command::{ActOnSteps, Answer, BackfillJob, Backfilled, Command, Refusal, StepsAct};
 use punctual_core::ids::RunId;
 use punctual_core::job::{Definition, Limit, Overlap, Route};
@@ -283,6 +284,19 @@ fn every_due_time_has_one_run_whatever_is_loaded_again() {
     assert_eq!((rig.children(parent).len(), dues.len()), (1440, 1440));
     assert_eq!(rig.status(parent), Status::Succeeded);
     assert_eq!((rig.pool.live_runs(), rig.pool.ready_runs()), (0, 0));
+}
+
+#[test]
+fn runs_of_a_workflow_that_begins_with_an_approval_end_by_themselves() {
+    let approval = Step::of(name("sign"), Work::Approve(Some(span("1h"))));
+    let task =
+        Task::Workflow(Box::new(Workflow { steps: vec![approval], finally: Vec::new(), output: None }));
+    let mut rig = rig_with(4, Definition { task, ..daily(Overlap::Allow) });
+    let parent = rig.backfill(ask(ago("3d"), START)).run.unwrap().id;
+    let is_approval = |row: &&Row| matches!(row, Row::Approval(_));
+    assert_eq!(rig.rows.all().filter(is_approval).count(), 3);
+    rig.advance("2h");
+    assert_eq!((rig.status(parent), rig.rows.all().filter(is_approval).count()), (Status::Failed, 0));
 }
 
 #[test]

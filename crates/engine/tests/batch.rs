@@ -22,6 +22,7 @@ fn words(batch: &Batch) -> Vec<String> {
             RowKey::History(_) => "history",
             RowKey::Step(_) => "step",
             RowKey::Listener(_) => "listener",
+            RowKey::Hold(_) => "hold",
             RowKey::Approval(_) => "approval",
             RowKey::DeadLetter(_) => "dead letter",
             RowKey::Unique(_) => "unique",

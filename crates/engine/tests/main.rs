@@ -19,6 +19,7 @@ mod workflows;
 mod keys;
 mod edits;
 mod pauses;
+mod holds;
 mod calendars;
 mod paging;
 mod queues;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use punctual_core::Timestamp;
-use punctual_core::change::{Change, Row, SkipReason};
+use punctual_core::change::{Change, Row};
 use punctual_core::ids::JobId;
 use punctual_core::job::MisfirePolicy;
 use punctual_core::name::{Name, Namespace};
@@ -46,7 +46,7 @@ fn recounted(rig: &Rig) -> BTreeMap<Bucket, Counts> {
     }
     let names = names(rig);
     for skip in rig.skips() {
-        if matches!(skip.reason, SkipReason::Misfire | SkipReason::Paused) {
+        if punctual_core::statistics::is_counted(skip.reason) {
             for bucket in buckets(names.get(&skip.job), skip.at) {
                 counted.entry(bucket).or_default().skipped += 1;
             }

@@ -5,6 +5,7 @@ pub mod failure;
 pub mod handle;
 pub mod leaders;
 mod listeners;
+mod holds;
 mod cycles;
 pub mod peers;
 pub mod forward;

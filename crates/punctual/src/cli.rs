@@ -35,6 +35,7 @@ mod verify;
 mod backup;
 mod doctor;
 mod event;
+mod hold;
 mod examples;
 mod config;
 mod completions;
@@ -132,6 +133,10 @@ enum Noun {
     /// Events: they start the jobs that listen to them
     #[command(subcommand, after_help = "Example:\n  punctual event send order-paid --key order-7")]
     Event(event::Verb),
+    /// Hold a namespace or everything: nothing in it starts until it is released
+    Hold(hold::Order),
+    /// Release what is on hold
+    Release(hold::Release),
     /// Runs: the occurrences of jobs
     #[command(subcommand, after_help = RUN_EXAMPLES)]
     Run(run::Verb),
@@ -256,6 +261,8 @@ impl Noun {
             Noun::Calendar(verb) => verb.run(&global.session()?).await,
             Noun::Descriptor(verb) => verb.run(&global.session()?).await,
             Noun::Event(verb) => verb.run(&global.session()?).await,
+            Noun::Hold(order) => order.run(&global.session()?).await,
+            Noun::Release(release) => release.run(&global.session()?).await,
             Noun::Run(verb) => verb.run(&global.session()?).await,
             Noun::Dlq(verb) => verb.run(&global.session()?).await,
             Noun::Queue(verb) => verb.run(&global.session()?).await,

@@ -232,7 +232,8 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
             count(limits::APPROVALS_MAX),
             "the step fails with `too_many_approvals`",
         ),
-        ("time until a pause of a job ends by itself", span(limits::PAUSE_MAX), "422 `invalid`"),
+        ("time until a pause of a job or a hold ends by itself", span(limits::PAUSE_MAX), "422 `invalid`"),
+        ("holds in force", count(limits::HOLDS_MAX), "422 `invalid`"),
         ("`share.weight`", format!("1 to {}", count(limits::SHARE_WEIGHT_MAX)), "422 `invalid`"),
         ("`pause_after`", format!("1 to {}", count(limits::PAUSE_AFTER_MAX)), "422 `invalid`"),
         (

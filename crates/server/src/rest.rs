@@ -36,6 +36,7 @@ pub(crate) mod steps;
 pub(crate) mod tokens;
 pub(crate) mod export;
 pub(crate) mod health;
+pub(crate) mod holds;
 
 #[cfg(test)]
 mod tests;

@@ -10,9 +10,9 @@ use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use crate::rest::{
-    approvals, calendars, cron, dead_letters, descriptors, events, export, fires, health, job_list, job_log,
-    jobs, live, locks, logs, messages, namespaces, nodes, overview, problem, progress, queues, revisions,
-    run_actions, runs, skips, statistics, steps, tokens, whoami, why,
+    approvals, calendars, cron, dead_letters, descriptors, events, export, fires, health, holds, job_list,
+    job_log, jobs, live, locks, logs, messages, namespaces, nodes, overview, problem, progress, queues,
+    revisions, run_actions, runs, skips, statistics, steps, tokens, whoami, why,
 };
 use crate::{Endpoints, console, metrics, openapi};
 
@@ -80,6 +80,7 @@ pub fn table() -> Vec<Route> {
 fn jobs_and_calendars() -> Vec<Route> {
     const JOBS: &str = "/api/v1/namespaces/{namespace}/jobs";
     const REVISION: &str = "/api/v1/namespaces/{namespace}/jobs/{name}/revisions/{revision}";
+    const HOLD: &str = "/api/v1/namespaces/{namespace}/hold";
     const CALENDARS: &str = "/api/v1/namespaces/{namespace}/calendars";
     const CALENDAR: &str = "/api/v1/namespaces/{namespace}/calendars/{name}";
     const DESCRIPTORS: &str = "/api/v1/namespaces/{namespace}/descriptors";
@@ -110,6 +111,9 @@ fn jobs_and_calendars() -> Vec<Route> {
         row(M::GET, "/api/v1/namespaces/{namespace}/jobs/{name}/log", Right::Read, job_log::list),
         row(M::GET, "/api/v1/namespaces/{namespace}/jobs/{name}/skips", Right::Read, skips::list),
         row(M::GET, "/api/v1/namespaces/{namespace}/jobs/{name}/stats", Right::Read, statistics::of_job),
+        row(M::GET, HOLD, Right::Read, holds::list),
+        row(M::PUT, HOLD, Right::Edit, holds::put),
+        row(M::DELETE, HOLD, Right::Edit, holds::release),
         row(M::GET, CALENDARS, Right::Read, calendars::list),
         row(M::PUT, CALENDAR, Right::Edit, calendars::put),
         row(M::GET, CALENDAR, Right::Read, calendars::show),
@@ -220,6 +224,7 @@ fn locks() -> Vec<Route> {
 
 fn cluster_and_server() -> Vec<Route> {
     const TOKENS: &str = "/api/v1/tokens";
+    const HOLD: &str = "/api/v1/hold";
     vec![
         row(M::GET, "/api/v1/whoami", Right::Token, whoami::show),
         row(M::GET, "/api/v1/namespaces", Right::Read, namespaces::list),
@@ -232,6 +237,9 @@ fn cluster_and_server() -> Vec<Route> {
         row(M::POST, "/api/v1/workers/{worker}/drain", Right::Admin, nodes::drain),
         row(M::POST, "/api/v1/workers/{worker}/resume", Right::Admin, nodes::resume),
         row(M::GET, "/api/v1/export/history", Right::Read, export::history),
+        row(M::GET, HOLD, Right::Read, holds::list),
+        row(M::PUT, HOLD, Right::Admin, holds::put),
+        row(M::DELETE, HOLD, Right::Admin, holds::release),
         row(M::GET, TOKENS, Right::Admin, tokens::list),
         row(M::POST, TOKENS, Right::Admin, tokens::add),
         row(M::DELETE, "/api/v1/tokens/{name}", Right::Admin, tokens::remove),

@@ -68,6 +68,7 @@ fn simulate(seed: u64, settings: Settings) -> Result<World, Failure> {
         world.run_for(CALM - HEALING);
         world.check_caught_up();
         world.pause_all();
+        world.cancel_backfills();
         world.empty_queues(TURN);
         world.close_traffic();
         world.close_locks();

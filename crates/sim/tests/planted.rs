@@ -55,6 +55,31 @@ fn a_limit_that_is_forgotten_is_found() {
 }
 
 #[test]
+fn a_hold_that_a_load_forgets_is_found() {
+    check(Fault::HoldIsNotLoaded, "hold: run");
+}
+
+#[test]
+fn a_ready_run_that_starts_under_a_hold_is_found() {
+    check(Fault::HoldLeavesReadyRuns, "hold: run");
+}
+
+#[test]
+fn a_retry_that_starts_under_a_hold_is_found() {
+    check(Fault::RetryIgnoresHold, "hold: run");
+}
+
+#[test]
+fn a_due_time_under_a_hold_without_a_record_is_found() {
+    check(Fault::HeldFireIsNotRecorded, "never lost");
+}
+
+#[test]
+fn due_times_that_nothing_makes_up_for_are_found() {
+    check(Fault::KeptFireIsLost, "hold: nothing makes up");
+}
+
+#[test]
 fn a_rate_that_is_forgotten_is_found() {
     check(Fault::RateForgotten, "rate: ");
 }

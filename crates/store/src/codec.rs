@@ -25,7 +25,7 @@ pub(crate) use self::step::{read_step, step_body, step_state_number};
 use crate::{Error, Result};
 
 /// The first byte of a run's body. A change of `core::run::Run` needs a new version.
-const RUN_VERSION: u8 = 12;
+const RUN_VERSION: u8 = 13;
 
 /// Writes a run into the buffer, replacing its contents.
 pub(crate) fn write_run(run: &Run, buffer: &mut Vec<u8>) -> Result<()> {
@@ -117,7 +117,7 @@ pub(crate) fn statistics_kind(period: Period, is_of_job: bool) -> i64 {
     }
 }
 
-/// Listeners and locks are JSON: there are few, and people may look at them.
+/// Listeners, locks and holds are JSON: there are few, and people may look at them.
 pub(crate) fn write_json(row: &impl Serialize) -> Result<Vec<u8>> {
     serde_json::to_vec(row).map_err(|error| cannot_write(&error))
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_core::change::{DeadLetter, DeletedJob, Found, Revision, RunRecord, Skip, Want};
+use punctual_core::hold::HoldRecord;
 use punctual_core::ids::{Epoch, JobId, RunId, ShardId};
 use punctual_core::job::Job;
 use punctual_core::lock::Lock;
@@ -99,6 +100,8 @@ pub trait Reads: Send + Sync + fmt::Debug {
         after: Option<&Name>,
         limit: usize,
     ) -> Result<Vec<Arc<Lock>>>;
+    /// The holds of all shards, in order of (shard, number), with those that have just ended.
+    async fn holds(&self) -> Result<Vec<Arc<HoldRecord>>>;
 
     /// Runs that match, newest id first unless the filter says otherwise, after the given one in that order. A long
     /// result is cut to its end ([`Run::abridge`]): a page of whole results would not fit into memory.

@@ -46,9 +46,9 @@ fn check_shard(shard: ShardId, shards: u16, key: &RowKey, change: &Change) -> Re
         RowKey::Run(id) | RowKey::History(id) | RowKey::DeadLetter(id) => id.shard(),
         RowKey::Step(key) => key.run.shard(),
         RowKey::Lock(fence) => fence.shard(),
-        RowKey::Listener(number) | RowKey::Message(_, MessagePosition { number, .. }) => {
-            RunId(*number).shard()
-        }
+        RowKey::Listener(number)
+        | RowKey::Hold(number)
+        | RowKey::Message(_, MessagePosition { number, .. }) => RunId(*number).shard(),
         RowKey::Approval(key) => key.run.shard(),
         RowKey::Statistics(key) => key.shard,
         RowKey::Term(term) => term.run.shard(),
@@ -92,6 +92,7 @@ impl std::fmt::Display for Named<'_> {
             },
             RowKey::Listener(number) => write!(f, "listener {number}"),
             RowKey::Lock(fence) => write!(f, "the lock under fence {fence}"),
+            RowKey::Hold(number) => write!(f, "hold {number}"),
             RowKey::Approval(key) => write!(f, "the approval of step {} of run {}", key.step, key.run),
             RowKey::Unique(key) => write!(f, "key `{key}`"),
             RowKey::Skip(id, _, from) => write!(f, "the skip record of job {id} from {from}"),

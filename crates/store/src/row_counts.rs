@@ -31,6 +31,7 @@ impl RowCounts {
                 | RowKey::Step(_)
                 | RowKey::Listener(_)
                 | RowKey::Lock(_)
+                | RowKey::Hold(_)
                 | RowKey::Approval(_)
                 | RowKey::Unique(_)
                 | RowKey::Skip(..)

@@ -14,6 +14,7 @@ mod dead_letter;
 mod decide;
 mod graph;
 mod history;
+mod hold;
 mod job;
 mod listed;
 mod live;
@@ -49,6 +50,7 @@ pub use graph::{
     ByHand, Comment, Graph, GraphEdge, GraphNode, StepExpression, StepExpressions, StepItems, StepState,
 };
 pub use history::{Line, Resume, Skip, Stats, Step, Workflow};
+pub use hold::{HeldFires, Hold, PutHold};
 pub use job::{Cursor, Fire, Job, JobState, MADE_HEADER, Made, Pause, PauseJob};
 pub use listed::{
     ActOnRuns, ActedOnRuns, ChosenRuns, LastRun, RunAction, RunPage, RunsMatching, StateCounts,

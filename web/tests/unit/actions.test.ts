@@ -2,6 +2,7 @@ import { afterEach, expect, test } from 'vitest';
 import { session } from '../../src/api/session.svelte';
 import type { Job, Run, Whoami } from '../../src/api/types';
 import { eventBody, eventCommands } from '../../src/dialogs/event';
+import { holdBody, holdCommands, releaseCommands } from '../../src/dialogs/hold';
 import { dialogs } from '../../src/dialogs/open.svelte';
 import { jobActions, jobCommands, type Ask } from '../../src/screens/job/actions';
 import { actionsOf } from '../../src/screens/run/run-view';
@@ -47,6 +48,16 @@ test('the command lines of a pause have its reason and its end', () => {
   expect(curl).toContain(`'{"reason":"the bank is closed","until":"2026-12-27T06:00:00.000Z"}'`);
   expect(jobCommands('pause', 'nightly').curl).not.toContain('-d');
   expect(jobCommands('pause', 'nightly', { reason: '-5 today' }).cli).toMatch(/ '--reason=-5 today'$/);
+});
+
+test('the command lines of a hold have its reason, its end and its fires', () => {
+  const body = holdBody(' the bank is closed ', '', 'keep');
+  expect(body).toEqual({ reason: 'the bank is closed', fires: 'keep' });
+  expect(holdCommands('default', body).cli).toBe(`punctual hold --reason 'the bank is closed' --fires keep`);
+  expect(holdCommands(null, body).cli).toContain('punctual hold --everywhere --reason');
+  expect(holdCommands(null, body).curl).toContain('-X PUT');
+  expect(releaseCommands('payments/eu').cli).toBe('punctual release -n payments/eu');
+  expect(releaseCommands('payments/eu').curl).toContain('/api/v1/namespaces/payments.eu/hold');
 });
 
 test('the command lines of a start have its due time and its key', () => {

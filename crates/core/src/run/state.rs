@@ -43,6 +43,8 @@ pub enum Wait {
     Backoff(Timestamp),
     /// An earlier run of its job, by the overlap policy.
     Overlap,
+    /// The end of a hold.
+    Hold,
     /// A place or a start under the limit of its job with this index.
     Limit(u8),
     /// Further events, until this time at most. Then it starts like a run that is due.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
+use crate::hold::{Fires, Scope};
 use crate::ids::JobId;
 use crate::job::Pause;
 use crate::run::{Cause, Event, Trigger};
@@ -11,7 +12,7 @@ use crate::schedule::{After, Ends, Schedule};
 use crate::task::Task;
 
 const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
-const LED: Facts = Facts { now: NOW, is_led: true };
+const LED: Facts<'static> = Facts { now: NOW, hold: None, is_led: true };
 
 fn at(seconds: u64) -> Timestamp {
     NOW + Duration::from_secs(seconds)
@@ -28,7 +29,7 @@ fn run(state: State) -> Run {
 }
 
 #[track_caller]
-fn check(run: &Run, facts: Facts, code: Code, words: &str) -> Why {
+fn check(run: &Run, facts: Facts<'_>, code: Code, words: &str) -> Why {
     let why = of_run(run, &definition(), Some(RunId(7)), facts);
     assert_eq!(why.code, code, "{why:?}");
     assert!(why.message.contains(words), "{why:?}");
@@ -128,7 +129,7 @@ fn a_job_says_what_it_waits_for() {
     let listening = job(vec![Schedule::new(When::After(after))]);
     check(&listening, nothing, LED, Code::Events, "is started by job `load`");
     assert!(!listening.is_finished());
-    let later = Facts { now: at(120), is_led: false };
+    let later = Facts { now: at(120), is_led: false, ..LED };
     check(&scheduled, nothing, later, Code::NoLeader, "no node leads");
 
     let live = run(State::Ready { since: NOW });
@@ -145,6 +146,7 @@ fn a_job_names_the_due_times_that_were_skipped_last() {
         (SkipReason::Calendar, Code::Calendar),
         (SkipReason::Edited, Code::Edited),
         (SkipReason::Paused, Code::Paused),
+        (SkipReason::Held, Code::Held),
     ] {
         let skip = Skip { job: JobId(1), revision: 1, from: NOW, to: at(5), reason, at: at(6) };
         let last = Last { skip: Some(&skip), ..Last::default() };
@@ -171,4 +173,29 @@ fn a_run_that_waits_is_foremost_and_one_that_is_not_due_is_left_out() {
     assert_eq!(found(&[&later]), None);
     assert_eq!(found(&[&later, &split]), Some(split.state.clone()));
     assert_eq!(found(&[&split, &held]), Some(held.state.clone()));
+}
+
+#[test]
+fn a_hold_is_why_nothing_that_is_due_starts() {
+    let scope = Scope::Namespace("default".parse().unwrap());
+    let pause = Pause {
+        reason: "the bank is closed".into(),
+        by: Some("ops".into()),
+        since: NOW,
+        until: Some(at(60)),
+    };
+    let hold = Hold { scope, pause, fires: Fires::Keep };
+    let on_hold = Facts { hold: Some(&hold), ..LED };
+    let waiting = |wait| run(State::Waiting { wait });
+    for run in [waiting(Wait::Hold), waiting(Wait::Overlap), run(State::Ready { since: NOW })] {
+        let words = "namespace `default` is on hold by ops: the bank is closed; it ends at";
+        assert_eq!(check(&run, on_hold, Code::Held, words).until, Some(at(60)));
+    }
+    check(&waiting(Wait::Due(at(60))), on_hold, Code::Delayed, "is due at");
+    check(&waiting(Wait::Hold), LED, Code::Due, "the hold has ended");
+    let running = State::Split { since: NOW, cancelling: None };
+    check(&run(running), on_hold, Code::Running, "at work");
+    let why = of_job(&job(every(60)), Last::default(), on_hold);
+    assert_eq!(why.code, Code::Held);
+    assert!(why.message.starts_with("the job waits: namespace"), "{why:?}");
 }

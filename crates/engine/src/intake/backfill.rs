@@ -16,6 +16,7 @@ use punctual_core::command::{Answer, BackfillJob, Backfilled, LeftOut};
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::job::{Invalid, Job};
 use punctual_core::run::{Event, Run, Trigger};
+use punctual_core::task::Params;
 use punctual_core::workflow::{ByHand, StepKey, StepRecord};
 
 use super::Reply;
@@ -47,7 +48,8 @@ impl Shard {
                 dues.reverse();
             }
             let backfill = Backfill { from: ask.from, to: ask.to, dues: dues.into(), running: ask.running };
-            told.run = self.begin_backfill(id, backfill, ask, cx);
+            let by_hand = ByHand { by: ask.by, at: cx.now, comment: Box::default() };
+            told.run = self.begin_backfill(id, backfill, ask.params, by_hand, cx);
         }
         Ok(Answer::Backfill(Box::new(told)))
     }
@@ -95,17 +97,18 @@ impl Shard {
     }
 
     /// Makes the run of a backfill. It begins at once: no overlap policy and no limit holds it.
-    fn begin_backfill(
+    pub(crate) fn begin_backfill(
         &mut self,
         job: JobId,
         backfill: Backfill,
-        ask: BackfillJob,
+        params: Option<Params>,
+        by_hand: ByHand,
         cx: &mut Context<'_>,
     ) -> Option<Arc<Run>> {
         let run = self.make_run(job, cx.now, Trigger::Backfill, cx)?;
         let made = Arc::make_mut(&mut self.runs.get_mut(&run)?.run);
-        made.params = ask.params;
-        made.asked_by(ByHand { by: ask.by, at: cx.now, comment: Box::default() });
+        made.params = params;
+        made.asked_by(by_hand);
         self.transition(run, Event::Due, cx);
         let whole = Arc::new(StepRecord::of_backfill(run, backfill, cx.now));
         if self.begin_steps(run, vec![Arc::clone(&whole)], cx) {

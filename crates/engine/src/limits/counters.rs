@@ -35,7 +35,7 @@ struct Counter {
     placed: u32,
     /// Runs that wait for this limit, by due time.
     blocked: BTreeSet<(Timestamp, RunId)>,
-    /// Runs that wait for any limit or for an earlier run, by due time.
+    /// Runs that wait for any limit, for an earlier run or for the end of a hold, by due time.
     waiting: BTreeSet<(Timestamp, RunId)>,
     wakes_at: Option<Timestamp>,
 }
@@ -95,7 +95,9 @@ impl Counters {
     pub(crate) fn enter(&mut self, of: LimitedRun<'_>) {
         if has_place(&of.run.state) {
             self.change_placed(of, |counter| counter.placed += 1);
-        } else if let State::Waiting { wait: wait @ (Wait::Overlap | Wait::Limit(_)) } = of.run.state {
+        } else if let State::Waiting { wait: wait @ (Wait::Overlap | Wait::Hold | Wait::Limit(_)) } =
+            of.run.state
+        {
             for (key, limit) in of.limits() {
                 let blocks = wait == Wait::Limit(key.0);
                 let counts = of.counts_waiting(limit);
@@ -121,7 +123,7 @@ impl Counters {
             }
             let keys = of.counting_limits().map(|(key, _)| key);
             self.freed.extend(keys.zip(freed).filter(|(_, is_awaited)| *is_awaited).map(|(key, _)| key));
-        } else if matches!(state, State::Waiting { wait: Wait::Overlap | Wait::Limit(_) }) {
+        } else if matches!(state, State::Waiting { wait: Wait::Overlap | Wait::Hold | Wait::Limit(_) }) {
             for (key, _) in of.limits() {
                 self.change(key, |counter| {
                     counter.blocked.remove(&of.place());

@@ -42,6 +42,9 @@ impl Shard {
 
     pub(super) fn hand_out_of(&mut self, of: QueueNumber, cx: &mut Context<'_>) {
         let Some(topic) = self.listened_topic(of) else { return };
+        if self.holds.covers(&topic.namespace) {
+            return;
+        }
         let Some(queue) = self.queues.get_mut(of).filter(|queue| !queue.record.pause.output) else { return };
         queue.taken_at = Some(cx.now);
         while self.end_notices.handed(&topic) < HANDED_MAX

@@ -34,7 +34,7 @@ impl Shard {
     fn approval(&self, step: &StepRecord) -> Option<Approval> {
         let live = self.runs.get(&step.key.run)?;
         let key = self.approval_key(step.key)?;
-        let name = live.definition.workflow()?.step(index(step.key.step))?.name.clone();
+        let name = live.workflow()?.step(index(step.key.step))?.name.clone();
         let job = live.run.job_name().cloned();
         Some(Approval { key: Arc::new(key), job, step: name, since: step.decided_at, until: step.until })
     }
@@ -42,7 +42,7 @@ impl Shard {
     /// `None` means that the step is not an approval.
     fn approval_key(&self, key: StepKey) -> Option<ApprovalKey> {
         let live = self.runs.get(&key.run)?;
-        let step = live.definition.workflow()?.step(index(key.step))?;
+        let step = live.workflow()?.step(index(key.step))?;
         let namespace = live.run.namespace.clone();
         matches!(step.work, Work::Approve(_)).then_some(ApprovalKey {
             namespace,

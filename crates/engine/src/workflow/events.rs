@@ -75,7 +75,7 @@ impl Shard {
     }
 
     pub(super) fn awaited_name(&self, key: StepKey) -> Option<&Name> {
-        let step = self.runs.get(&key.run)?.definition.workflow()?.step(index(key.step))?;
+        let step = self.runs.get(&key.run)?.workflow()?.step(index(key.step))?;
         if let Work::Wait(Wait::Event(event)) = &step.work { Some(&event.name) } else { None }
     }
 

@@ -87,6 +87,11 @@ impl Rows {
             _ => None,
         });
         let locks = locks.collect();
+        let holds = self.rows.iter().filter(|((of, _), _)| *of == shard).filter_map(|(_, row)| match row {
+            Row::Hold(hold) => Some(Arc::clone(hold)),
+            _ => None,
+        });
+        let holds = holds.collect();
         let (runs, queues, recent_counts) = (runs.collect::<Vec<_>>(), queues.collect(), recent.collect());
         let is_loaded =
             |id: RunId| runs.iter().any(|record| record.run.id == id && record.run.may_have_steps());
@@ -109,6 +114,7 @@ impl Rows {
             steps,
             listeners,
             locks,
+            holds,
             queues,
             recent_counts,
             rates,

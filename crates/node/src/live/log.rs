@@ -142,6 +142,8 @@ impl Changed {
                 Row::Queue(queue) => {
                     Some(Changed::Queue(queue.key.namespace.clone(), queue.key.name.clone()))
                 }
+                // It changes when jobs start.
+                Row::Hold(_) => Some(Changed::SomeJob),
                 Row::DeletedJob(_)
                 | Row::Revision(_)
                 | Row::Listener(_)

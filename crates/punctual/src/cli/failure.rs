@@ -165,6 +165,7 @@ fn of_problem(problem: &Problem) -> Failure {
         Code::NoSuchCalendar => {
             failure.hint("`punctual calendar list` shows the calendars of the namespace; `-n` selects another namespace")
         }
+        Code::NoSuchHold => failure.hint("`punctual hold` shows the holds that cover a namespace, `-n` names another"),
         Code::NoSuchDescriptor => failure
             .hint("`punctual descriptor list` shows the descriptors of the namespace; `-n` selects another namespace"),
         Code::Unavailable => failure.hint("the outcome is unknown; try again, with the same key if you gave one"),
@@ -211,6 +212,7 @@ mod tests {
         check(Code::NoSuchDeadLetter, Exit::NotFound);
         check(Code::NoSuchCalendar, Exit::NotFound);
         check(Code::NoSuchDescriptor, Exit::NotFound);
+        check(Code::NoSuchHold, Exit::NotFound);
         check(Code::Unauthenticated, Exit::Refused);
         check(Code::Forbidden, Exit::Refused);
         check(Code::NoSuchToken, Exit::NotFound);

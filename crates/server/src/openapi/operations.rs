@@ -13,9 +13,9 @@ use punctual_core::run::Status;
 use punctual_core::schedule::{EXPRESSION_MAX, ZONE_MAX};
 use punctual_wire::rest::{
     AddToken, Again, Backfill, BackfillJob, Calendar, Checked, Code, Day, DeadLetter, Decide, Decisions,
-    Descriptor, Diff, Explained, Fire, Fires, Job, JobStatistics, LogRecord, MADE_HEADER, NamespaceCounts,
-    NewToken, Node, Overview, PauseJob, PutDescriptor, Revision, RevisionFile, Run, SendEvent, SentEvent,
-    Skip, Start, Token, Whoami, Why, Worker,
+    Descriptor, Diff, Explained, Fire, Fires, Hold, Job, JobStatistics, LogRecord, MADE_HEADER,
+    NamespaceCounts, NewToken, Node, Overview, PauseJob, PutDescriptor, PutHold, Revision, RevisionFile, Run,
+    SendEvent, SentEvent, Skip, Start, Token, Whoami, Why, Worker,
 };
 use punctual_wire::schema;
 use punctual_wire::text::{Instant, Span};
@@ -33,6 +33,7 @@ pub(super) fn operations() -> Vec<Operation> {
         jobs(),
         actions_on_jobs(),
         revisions(),
+        holds(),
         calendars(),
         descriptors(),
         runs::runs(),
@@ -188,6 +189,32 @@ fn revisions() -> Vec<Operation> {
         .query_of::<Span>("bucket")
         .answers::<JobStatistics>(200, "The counts of each bucket, and of all together")
         .refuses(&[Code::NoSuchJob]),
+    ]
+}
+
+fn holds() -> Vec<Operation> {
+    const OF_NAMESPACE: &str = "/api/v1/namespaces/{namespace}/hold";
+    const OF_ALL: &str = "/api/v1/hold";
+    const HELD: &str = "The hold; every shard has it";
+    const RELEASED: &str = "Released";
+    vec![
+        get(OF_NAMESPACE, "list_holds", "List the holds that cover a namespace, the widest first")
+            .answers_a_page_of::<Hold>(),
+        put(OF_NAMESPACE, "put_hold", "Put a namespace on hold: nothing in it starts until it is released")
+            .takes::<PutHold>()
+            .answers::<Hold>(200, HELD)
+            .refuses(&[Code::NoSuchHold]),
+        delete(OF_NAMESPACE, "release_hold", "Release a namespace")
+            .answers_nothing(RELEASED)
+            .refuses(&[Code::NoSuchHold]),
+        get(OF_ALL, "list_all_holds", "List all holds, the widest first").answers_a_page_of::<Hold>(),
+        put(OF_ALL, "put_hold_on_all", "Put everything on hold: nothing starts until it is released")
+            .takes::<PutHold>()
+            .answers::<Hold>(200, HELD)
+            .refuses(&[Code::NoSuchHold]),
+        delete(OF_ALL, "release_hold_on_all", "Release everything")
+            .answers_nothing(RELEASED)
+            .refuses(&[Code::NoSuchHold]),
     ]
 }
 

@@ -6,6 +6,7 @@ use axum::extract::{FromRequestParts, MatchedPath, Path, Query, Request};
 use axum::http::header::{self, HeaderMap};
 use axum::http::request::Parts;
 use punctual_core::command::{Expect, StepsAct};
+use punctual_core::hold::Scope;
 use punctual_core::ids::RunId;
 use punctual_core::limits::PAGE_MAX;
 use punctual_core::name::{Name, Namespace};
@@ -44,6 +45,10 @@ impl Deadline {
 /// `/namespaces/{namespace}/…`
 #[derive(Debug)]
 pub(crate) struct In(pub(crate) Namespace);
+
+/// `/namespaces/{namespace}/hold`, or `/hold` for everything
+#[derive(Debug)]
+pub(crate) struct HoldAt(pub(crate) Scope);
 
 /// `/namespaces/{namespace}/jobs/{name}/…`, and calendars likewise.
 #[derive(Debug)]
@@ -144,6 +149,20 @@ impl<S: Send + Sync> FromRequestParts<S> for In {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failed> {
         Segments::of(parts, state).await?.read("namespace", Namespace::from_dotted).map(In)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for HoldAt {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failed> {
+        let segments = Segments::of(parts, state).await?;
+        if segments.0.is_empty() {
+            return Ok(HoldAt(Scope::Everything));
+        }
+        segments
+            .read("namespace", Namespace::from_dotted)
+            .map(|namespace| HoldAt(Scope::Namespace(namespace)))
     }
 }
 

@@ -37,6 +37,7 @@ mod cron;
 mod statistics;
 mod steps;
 mod backfill;
+mod holds;
 
 const JOBS: &str = "/api/v1/namespaces/default/jobs";
 const RUNS: &str = "/api/v1/namespaces/default/runs";

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use punctual_core::hold::{Hold, holding};
 use punctual_core::ids::{JobId, RunId, ShardId};
 use punctual_core::run::{self, Status, Wait};
 use punctual_core::why::{self, Facts, Last};
@@ -26,7 +27,8 @@ pub(crate) async fn of_run(State(endpoints): State<Endpoints>, at: RunAt) -> Res
         }
         _ => None,
     };
-    let facts = endpoints.facts(at.run.shard());
+    let holds = endpoints.handle.reads().holds().await?;
+    let facts = endpoints.facts(at.run.shard(), holding(&holds, &at.namespace));
     // A run that waits for a limit waits for one that its job has now: an edit applies to it too.
     let definition = match (&record.run.state, &record.job) {
         (run::State::Waiting { wait: Wait::Limit(_) }, Some(job)) => &job.definition,
@@ -37,7 +39,8 @@ pub(crate) async fn of_run(State(endpoints): State<Endpoints>, at: RunAt) -> Res
 
 pub(crate) async fn of_job(State(endpoints): State<Endpoints>, at: Named) -> Result<Json<Why>, Failed> {
     let job = endpoints.find_job(&at.namespace, &at.name).await?;
-    let facts = endpoints.facts(job.shard());
+    let holds = endpoints.handle.reads().holds().await?;
+    let facts = endpoints.facts(job.shard(), holding(&holds, &at.namespace));
     let live = endpoints.live_runs(job.id).await?;
     let store = endpoints.handle.reads();
     let foremost = match why::foremost(&live, facts.now) {
@@ -62,8 +65,8 @@ pub(crate) async fn of_job(State(endpoints): State<Endpoints>, at: Named) -> Res
 }
 
 impl Endpoints {
-    fn facts(&self, shard: ShardId) -> Facts {
-        Facts { now: self.clock.now(), is_led: self.handle.has_leader(shard) }
+    fn facts<'a>(&self, shard: ShardId, hold: Option<&'a Hold>) -> Facts<'a> {
+        Facts { now: self.clock.now(), hold, is_led: self.handle.has_leader(shard) }
     }
 
     /// The first live runs of a job, oldest first.

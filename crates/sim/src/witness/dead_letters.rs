@@ -27,8 +27,9 @@ impl DeadLetters {
         for (key, change) in batch.changes.iter() {
             match (key, change) {
                 (_, Change::Insert(Row::History(run))) => {
-                    let failed =
-                        matches!(run.status(), Status::Failed | Status::TimedOut) && run.parent().is_none();
+                    let failed = matches!(run.status(), Status::Failed | Status::TimedOut)
+                        && run.parent().is_none()
+                        && !run.is_backfill();
                     let wanted = jobs.definition_of(run).is_some_and(|definition| definition.dead_letter);
                     dead.extend(Some(run.id).filter(|_| failed && wanted));
                 }

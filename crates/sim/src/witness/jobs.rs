@@ -6,12 +6,13 @@
 use std::sync::Arc;
 
 use punctual_core::Timestamp;
-use punctual_core::change::{Batch, Change, Revision, Row, RowKey, SkipReason};
+use punctual_core::change::{Batch, Change, Revision, Row, RowKey};
 use punctual_core::command::Answer;
 use punctual_core::ids::{JobId, RunId};
 use punctual_core::job::{Definition, Job, Overlap};
 use punctual_core::name::Name;
 use punctual_core::run::{Origin, Run, State, Status, Wait};
+use punctual_core::statistics::is_counted;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::runs::Runs;
@@ -37,7 +38,7 @@ impl Jobs {
                 Change::Insert(Row::Skip(skip)) => {
                     seen.skips += 1;
                     // Times that a calendar excludes or an edit drops were not due.
-                    if matches!(skip.reason, SkipReason::Misfire | SkipReason::Paused) {
+                    if is_counted(skip.reason) {
                         self.skips.entry(skip.job).or_default().push((skip.from, skip.to));
                     }
                 }
@@ -113,7 +114,8 @@ impl Jobs {
     /// At no moment does the store hold two running attempts of a job that forbids it.
     pub(super) fn overlap(&self, runs: &Runs) -> Verdict {
         let mut running: FxHashMap<JobId, RunId> = FxHashMap::default();
-        for run in runs.live().filter(|run| run.status() == Status::Running && run.parent().is_none()) {
+        let counts = |run: &&Arc<Run>| run.parent().is_none() && !run.is_backfill();
+        for run in runs.live().filter(|run| run.status() == Status::Running).filter(counts) {
             let Some(job) =
                 run.job().filter(|job| self.rows.contains_key(job) && !self.lenient.contains(job))
             else {

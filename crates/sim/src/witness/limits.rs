@@ -95,7 +95,8 @@ fn counted<'a>(
     definition: &'a Definition,
     runs: &'a Runs,
 ) -> impl Iterator<Item = (usize, &'a Limit, Arc<str>)> {
-    let counts = run.parent().is_some() || !definition.has_children();
+    let is_child = run.parent().is_some() && !run.is_backfilled();
+    let counts = is_child || !(run.is_backfill() || definition.has_children());
     let params = params_of(run, runs).unwrap_or(&definition.params);
     let limits = definition.limits.iter().enumerate().filter(move |_| counts);
     limits.map(|(index, limit)| (index, limit, limit.key_for(params, run.due).unwrap_or_default()))

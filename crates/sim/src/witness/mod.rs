@@ -16,6 +16,7 @@ mod deliveries;
 mod late;
 mod limits;
 mod locks;
+mod holds;
 mod statistics;
 mod steps;
 mod topics;
@@ -40,6 +41,7 @@ use asks::Asks;
 use dated::Dated;
 use dead_letters::DeadLetters;
 pub(crate) use deliveries::{Deliveries, Scene};
+use holds::Holds;
 use jobs::Jobs;
 use keys::Keys;
 use late::Late;
@@ -68,6 +70,7 @@ pub(crate) struct Witness {
     pub(crate) late: Late,
     limits: Limits,
     pub(crate) locks: Locks,
+    holds: Holds,
     pub(crate) statistics: Statistics,
     steps: Steps,
     topics: Topics,
@@ -100,6 +103,7 @@ impl Witness {
         self.jobs.landed(batch, &self.runs, seen)?;
         self.limits.landed(batch, &self.jobs, &self.runs, seen)?;
         self.locks.landed(batch, now.time)?;
+        self.holds.landed(batch, seen)?;
         self.keys.landed(batch, &born, &self.runs, seen)?;
         self.dead_letters.landed(batch, &self.jobs, |run| self.asks.may_be_decided(run), seen)?;
         self.asks.landed(batch, &born)?;

@@ -57,6 +57,10 @@ seen! {
     /// Steps that were split, and steps that a switch lists.
     steps_split,
     steps_switched,
+    /// Holds that began in a shard, runs that waited under one, and records of due times that a hold keeps.
+    holds,
+    held_runs,
+    kept_fires,
     /// Requests between shards that were carried out.
     exchanges,
     /// Runs that steps, the ends of other jobs, and events have started.

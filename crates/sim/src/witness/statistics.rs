@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
-use punctual_core::change::{Batch, Change, Row, SkipReason};
+use punctual_core::change::{Batch, Change, Row};
 use punctual_core::ids::JobId;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::{Origin, Run, Trigger};
-use punctual_core::statistics::{Bucket, Counts, Period};
+use punctual_core::statistics::{Bucket, Counts, Period, is_counted};
 use punctual_store::{StatisticsFilter, StatisticsOf};
 
 use super::{Seen, Verdict};
@@ -34,7 +34,7 @@ impl Statistics {
                 Change::Insert(Row::DeletedJob(job)) => {
                     self.jobs.insert(job.id, (job.namespace.clone(), job.name.clone()));
                 }
-                Change::Insert(Row::History(run)) if run.parent().is_none() => {
+                Change::Insert(Row::History(run)) if run.is_whole() => {
                     seen.counted_ends += 1;
                     let job = if let Origin::Job { name, .. } = &run.origin { Some(name) } else { None };
                     let at = run.finished_at.unwrap_or(run.created_at);
@@ -45,7 +45,7 @@ impl Statistics {
         }
         for (_, change) in batch.changes.iter() {
             if let Change::Insert(Row::Skip(skip)) = change
-                && matches!(skip.reason, SkipReason::Misfire | SkipReason::Paused)
+                && is_counted(skip.reason)
                 && let Some((namespace, name)) = self.jobs.get(&skip.job).cloned()
             {
                 self.count(&namespace, Some(&name), skip.at, |counts| counts.skipped += 1);

@@ -124,7 +124,7 @@ impl Steps {
             }
             _ => of_origin.clone(),
         };
-        let is_split = definition.route.splits() && run.part_of.is_none();
+        let is_split = run.is_split(&definition);
         if is_split {
             definition.task = Task::Workflow(Box::new(workflow::Workflow::of_parts().clone()));
         }

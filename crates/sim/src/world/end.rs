@@ -71,6 +71,17 @@ impl World {
         }
     }
 
+    /// Cancels backfills. If a clock was set forward during a hold, the backfill that makes up for its fires has thousands of
+    /// child runs.
+    pub(crate) fn cancel_backfills(&mut self) {
+        for run in self.runs_of_store() {
+            if run.is_backfill() && !run.status().is_terminal() {
+                let (namespace, run, comment) = (Namespace::default(), run.id, "the test ends".into());
+                self.ask(Command::CancelRun { namespace, run, now: false, by: None, comment });
+            }
+        }
+    }
+
     pub(crate) fn check_at_rest(&mut self) {
         if self.broken.is_none() {
             let verdict = self.at_rest();

@@ -24,6 +24,8 @@ use crate::witness::Life;
 pub(super) enum Happening {
     Ask,
     AskAfterOutage,
+    /// An operator holds or releases.
+    Hold,
     /// A command without an answer is sent again unmodified.
     Repeat(Command),
     Fault(Fault),

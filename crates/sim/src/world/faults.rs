@@ -55,6 +55,7 @@ impl World {
         }
         self.begin_traffic();
         self.begin_locks();
+        self.later(2_000, Happening::Hold);
         for fault in [
             Crash,
             StepClock,
@@ -298,6 +299,7 @@ impl World {
     /// Ends every fault at once.
     pub(crate) fn end_storm(&mut self) {
         self.stormy = false;
+        self.later(1_000, Happening::Hold);
         for index in 0..self.nodes.len() {
             self.resume(index);
             let soon = self.dice.below(2_000);

@@ -7,7 +7,7 @@
 //! one direction or both.
 //!
 //! `events` lists what can happen. `node` starts, runs and stops nodes, `faults` injects faults, `clock` has the clock of each machine; `calls` and `look`
-//! carry store calls, `endpoint` carries commands to their leader, `queues` has producers and consumers, `locks` the
+//! carry store calls, `endpoint` carries commands to their leader, `holds` has the operators, `queues` has producers and consumers, `locks` the
 //! owners of locks, `link` carries
 //! messages between nodes and workers, `work` runs the workers, and `end` checks the final state.
 //!
@@ -22,6 +22,7 @@ mod calls;
 mod look;
 mod courier;
 mod endpoint;
+mod holds;
 mod queues;
 mod locks;
 mod link;
@@ -81,6 +82,8 @@ pub(crate) struct World {
     /// Faults are injected, and users send commands.
     stormy: bool,
     people: People,
+    /// The random numbers of the operators who hold and release.
+    operators: Dice,
     /// `None` means this world has no queues.
     traffic: Option<Traffic>,
     owners: Owners,
@@ -127,6 +130,7 @@ impl World {
         let name =
             |index: usize| if weather.nodes.is_none() { "local".into() } else { format!("worker-{index}") };
         World {
+            operators: dice.apart().apart(),
             dice,
             size,
             weather,
@@ -268,6 +272,7 @@ impl World {
             Happening::Start(index) => self.start(index),
             Happening::Ask => self.people_ask(),
             Happening::AskAfterOutage => self.ask_after_outage(),
+            Happening::Hold => self.operators_hold(),
             Happening::Repeat(command) => self.ask(command),
             Happening::Fault(fault) => self.inject(fault),
             Happening::Resume(index) => self.resume(index),

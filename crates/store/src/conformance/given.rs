@@ -9,8 +9,9 @@ use punctual_core::change::{
     Batch, Changes, DeadLetter, DeletedJob, Holder, Loaded, Revision, Row, RowKey, Skip, SkipReason,
     UniqueKey,
 };
+use punctual_core::hold::{Fires, Hold, HoldRecord, Scope};
 use punctual_core::ids::{Epoch, Fence, IdMaker, JobId, RunId, ShardId, WorkerId};
-use punctual_core::job::{Cursor, Definition, Job};
+use punctual_core::job::{self, Cursor, Definition, Job};
 use punctual_core::lock::{Lock, LockKey};
 use punctual_core::name::{Name, Namespace};
 use punctual_core::queue::{
@@ -182,6 +183,17 @@ impl Leader {
             ttl: Duration::from_secs(10),
             expires_at: at(7),
         }
+    }
+
+    pub fn hold(&mut self) -> HoldRecord {
+        let pause = job::Pause {
+            reason: "the bank is closed — 假期".into(),
+            by: Some("ops".into()),
+            since: NOW,
+            until: Some(at(3600)),
+        };
+        let hold = Hold { scope: Scope::Namespace(namespace("payments/eu")), pause, fires: Fires::Keep };
+        HoldRecord { number: self.ids.next(NOW), hold, released_at: Some(at(60)) }
     }
 
     pub fn queue(&self, store: &dyn Store, number: u32) -> QueueRecord {

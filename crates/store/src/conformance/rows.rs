@@ -28,6 +28,7 @@ fn one_of_each(store: &dyn Store, leader: &mut Leader) -> Vec<Row> {
         Row::Step(Arc::new(step_of(&run, 2, Some(0)))),
         Row::Listener(Arc::new(leader.listener())),
         Row::Lock(Arc::new(leader.lock("default", "backup"))),
+        Row::Hold(Arc::new(leader.hold())),
         Row::Approval(approval_of(&run, 2)),
         Row::Unique(key_of(&run, "a-key", at(1000))),
         Row::Skip(skip_of(&job, at(1))),
@@ -103,6 +104,10 @@ pub async fn rows_read_back_as_they_were_written(store: &dyn Store) -> Result<()
                 assert_eq!(store.load(SHARD, leader.epoch).await?.listeners, [listener]);
             }
             Row::Lock(lock) => assert_eq!(store.load(SHARD, leader.epoch).await?.locks, [lock]),
+            Row::Hold(hold) => {
+                assert_eq!(store.load(SHARD, leader.epoch).await?.holds, [Arc::clone(&hold)]);
+                assert_eq!(store.holds().await?, [hold]);
+            }
             Row::Approval(approval) => assert_eq!(store.approvals(None, None, 10).await?, [approval]),
             Row::Unique(unique) => {
                 let found = store.fetch(vec![(SHARD, Want::Unique(Arc::clone(&unique.key)))]).await?;

@@ -12,6 +12,7 @@ use punctual_core::change::{
     DeadLetter, DeletedJob, Found, Revision, Row, RowKey, RunRecord, Skip, TimerPage, TimerPosition,
     UniqueKey, Want,
 };
+use punctual_core::hold::HoldRecord;
 use punctual_core::ids::{Epoch, JobId, RunId, ShardId, Token, first_id_at};
 use punctual_core::job::{Definition, Job};
 use punctual_core::lock::Lock;
@@ -207,6 +208,15 @@ impl Reads for Memory {
         wanted.sort_by(|a, b| a.key.cmp(&b.key));
         wanted.truncate(limit);
         Ok(wanted)
+    }
+
+    async fn holds(&self) -> Result<Vec<Arc<HoldRecord>>> {
+        let tables = self.tables.lock();
+        let all = tables.rows.values().filter_map(|row| match row {
+            Row::Hold(hold) => Some(Arc::clone(hold)),
+            _ => None,
+        });
+        Ok(all.collect())
     }
 
     async fn skips(&self, job: JobId, before: Option<(u32, Timestamp)>, limit: usize) -> Result<Vec<Skip>> {

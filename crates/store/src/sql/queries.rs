@@ -287,6 +287,12 @@ pub(crate) mod locks {
          WHERE namespace = $1 AND name > $2 ORDER BY name LIMIT $3";
 }
 
+pub(crate) mod holds {
+    pub(crate) const LOAD: &str =
+        "SELECT body FROM holds /*! FORCE INDEX (PRIMARY) */ WHERE shard = $1 ORDER BY number";
+    pub(crate) const LIST: &str = "SELECT body FROM holds ORDER BY shard, number";
+}
+
 pub(crate) mod approvals {
     pub(crate) const LIST: &str = "SELECT {approval} FROM approvals /*! FORCE INDEX (PRIMARY) */ \
          WHERE namespace > $1 ORDER BY namespace, run, step_no LIMIT $2";

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use punctual_core::Timestamp;
 use punctual_core::change::{DeadLetter, DeletedJob, Found, Revision, RunRecord, Skip, Want};
+use punctual_core::hold::HoldRecord;
 use punctual_core::ids::{Epoch, JobId, RunId, ShardId};
 use punctual_core::job::Job;
 use punctual_core::lock::Lock;
@@ -21,8 +22,8 @@ use super::connection::ask;
 use super::counting::Counting;
 use super::messages::Which;
 use super::queries::{
-    approvals, calendars, chunks, dead_letters, deleted_jobs, jobs, locks, queues, revisions, shards, skips,
-    steps,
+    approvals, calendars, chunks, dead_letters, deleted_jobs, holds, jobs, locks, queues, revisions, shards,
+    skips, steps,
 };
 use super::value::Row;
 use super::walk::Walk;
@@ -232,6 +233,10 @@ impl<B: Backend> Reads for B {
         let (namespace, after) = (namespace.as_str().to_owned(), after.map_or("", Name::as_str).to_owned());
         let list = ask!(locks::LIST, namespace, after, limit);
         self.list(work!(|c| c.all(list, |row| codec::read_json(row.bytes(0)?)).await)).await
+    }
+
+    async fn holds(&self) -> Result<Vec<Arc<HoldRecord>>> {
+        self.list(work!(|c| c.all(ask!(holds::LIST), |row| codec::read_json(row.bytes(0)?)).await)).await
     }
 
     async fn skips(&self, job: JobId, before: Option<(u32, Timestamp)>, limit: usize) -> Result<Vec<Skip>> {

@@ -10,7 +10,7 @@ use punctual_core::queue::Message;
 
 use super::connection::{Ask, Connection, ask};
 use super::queries::{
-    self, history, jobs, listeners, locks, queues, runs, shards, statistics, steps, uniques,
+    self, history, holds, jobs, listeners, locks, queues, runs, shards, statistics, steps, uniques,
 };
 use super::value::Row;
 use super::{decode, messages, records};
@@ -54,11 +54,12 @@ pub(crate) async fn load(c: &mut dyn Connection, shard: ShardId, epoch: Epoch) -
         ask!(statistics::RECENT, shard.0),
         ask!(listeners::LOAD, shard.0),
         ask!(locks::LOAD, shard.0),
+        ask!(holds::LOAD, shard.0),
         ask!(uniques::LOAD, shard.0, RATE_PREFIX.as_bytes(), rates_end.as_bytes()),
     ];
     let (mut fence, mut live, mut queues) = (None, Vec::new(), Vec::new());
     let (mut recent_counts, mut rates) = (Vec::new(), Vec::new());
-    let (mut listeners, mut locks) = (Vec::new(), Vec::new());
+    let (mut listeners, mut locks, mut holds) = (Vec::new(), Vec::new(), Vec::new());
     c.query(&asks, &mut |index, row| {
         match index {
             0 => fence = Some((row.int(0)?.cast_unsigned(), row.int(1)?)),
@@ -67,6 +68,7 @@ pub(crate) async fn load(c: &mut dyn Connection, shard: ShardId, epoch: Epoch) -
             3 => recent_counts.push(decode::recent_counts(row)?),
             4 => listeners.push(codec::read_json(row.bytes(0)?)?),
             5 => locks.push(codec::read_json(row.bytes(0)?)?),
+            6 => holds.push(codec::read_json(row.bytes(0)?)?),
             _ => rates.push(decode::unique(row)?),
         }
         Ok(true)
@@ -78,7 +80,20 @@ pub(crate) async fn load(c: &mut dyn Connection, shard: ShardId, epoch: Epoch) -
     let mut steps = c.by_keys(steps::OF_RUNS, workflows, decode::step).await?;
     steps.sort_unstable_by_key(|step| step.key);
     let runs = records::records(c, live).await?;
-    Ok(Loaded { shard, epoch, commit, last_id, runs, steps, listeners, locks, queues, recent_counts, rates })
+    Ok(Loaded {
+        shard,
+        epoch,
+        commit,
+        last_id,
+        runs,
+        steps,
+        listeners,
+        locks,
+        holds,
+        queues,
+        recent_counts,
+        rates,
+    })
 }
 
 pub(crate) async fn fetch(c: &mut dyn Connection, wants: &[(ShardId, Want)]) -> Result<Found> {

@@ -174,6 +174,7 @@ static LOCKS: Table = Table {
     key: 2,
     columns: columns![shard int2, fence int8, namespace text, name text, body bytea],
 };
+static HOLDS: Table = Table { name: "holds", key: 2, columns: columns![shard int2, number int8, body bytea] };
 
 static APPROVALS: Table = Table {
     name: "approvals",
@@ -226,10 +227,11 @@ pub(crate) const UPDATE_MESSAGE: WriteId = MESSAGE + 1;
 pub(crate) const DELETE_MESSAGE: WriteId = MESSAGE;
 const APPROVAL: WriteId = 46;
 const LOCK: WriteId = 49;
+const HOLD: WriteId = 52;
 
 /// Every write, in the order in which a commit sends them: of each table first deletes, then updates, then inserts, so
 /// that a name is free again for another job in the same batch.
-pub(crate) static WRITES: [Write; 52] = [
+pub(crate) static WRITES: [Write; 55] = [
     delete(&JOBS),
     Write {
         table: &JOBS,
@@ -289,6 +291,9 @@ pub(crate) static WRITES: [Write; 52] = [
     delete(&LOCKS),
     update(&LOCKS, &[4]),
     insert(&LOCKS),
+    delete(&HOLDS),
+    update(&HOLDS, &[2]),
+    insert(&HOLDS),
 ];
 
 /// The columns of a row, as far as the write needs them. The rows of a commit are appended to few of them: a `Vec` per
@@ -329,6 +334,7 @@ fn deleted<'b>(shard: ShardId, key: &'b RowKey, values: &mut Values<'b>) -> Writ
         RowKey::Step(key) => put(values, STEP, step_key(key)),
         RowKey::Listener(number) => put(values, LISTENER, [shard.0.into(), (*number).into()]),
         RowKey::Lock(fence) => put(values, LOCK, [shard.0.into(), fence.0.into()]),
+        RowKey::Hold(number) => put(values, HOLD, [shard.0.into(), (*number).into()]),
         RowKey::Approval(key) => put(values, APPROVAL, approval_key(key)),
         RowKey::Unique(key) => put(values, UNIQUE, [shard.0.into(), key.as_bytes().into()]),
         RowKey::Skip(id, revision, from) => {
@@ -375,6 +381,7 @@ fn of_row<'b>(shard: ShardId, row: &'b Row, values: &mut Values<'b>) -> Result<W
             values.extend([shard.0.into(), lock.fence.0.into(), namespace.into(), name.into()]);
             put(values, LOCK, [codec::write_json(lock)?.into()])
         }
+        Row::Hold(hold) => put(values, HOLD, numbered(shard, hold.number, hold)?),
         Row::Approval(approval) => put(values, APPROVAL, of_approval(approval)),
         Row::Unique(unique) => {
             let (key, holder) = (unique.key.as_bytes(), unique.holder.as_column());
@@ -461,6 +468,7 @@ mod tests {
             LISTENER,
             APPROVAL,
             LOCK,
+            HOLD,
         ];
         for first in rest {
             assert!((first..first + 3).all(|write| name(write) == name(first)), "{}", name(first));

@@ -137,7 +137,11 @@ impl<'a> Owed<'a> {
         lost: &mut Vec<Timestamp>,
     ) {
         let (number, is_paused) = (reign.revision.revision, reign.revision.state == State::Paused);
-        let wanted = if is_paused { SkipReason::Paused } else { SkipReason::Misfire };
+        let is_wanted = |reason| match reason {
+            SkipReason::Paused => is_paused,
+            SkipReason::Misfire | SkipReason::Held => !is_paused,
+            SkipReason::Calendar | SkipReason::Edited => false,
+        };
         let mut fired = reign.fired.as_ref().map(|fired| fired[index]);
         if schedule.max_runs.is_some_and(|max| fired.is_none() && self.may_be_used_up(number, index, max)) {
             return;
@@ -152,9 +156,7 @@ impl<'a> Owed<'a> {
             after = due;
             if !is_paused && self.made.contains(&(number, due)) {
                 fired = fired.map(|fired| fired + 1);
-            } else if let Some(skip) =
-                sheet.history.skip_over((self.job.id, number), due, |reason| reason == wanted)
-            {
+            } else if let Some(skip) = sheet.history.skip_over((self.job.id, number), due, is_wanted) {
                 // A record is passed in one step, however many due times it covers.
                 after = skip.to.max(due);
             } else {

@@ -103,6 +103,8 @@ codes! {
         "The namespace has no dead letter with this id. `GET …/dead-letters` lists them."
     NoSuchCalendar "no_such_calendar" 404 "No such calendar"
         "The namespace has no calendar of this name. `GET …/calendars` lists its calendars."
+    NoSuchHold "no_such_hold" 404 "No such hold"
+        "The namespace has no hold of its own. `GET …/hold` lists the holds that cover it."
     NoSuchDescriptor "no_such_descriptor" 404 "No such descriptor"
         "The namespace has no descriptor of this name. `GET …/descriptors` lists its descriptors."
     NoSuchQueue "no_such_queue" 404 "No such queue"

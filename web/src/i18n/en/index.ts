@@ -8,6 +8,7 @@ import { editor } from './editor';
 import { errors } from './errors';
 import { event } from './event';
 import { exports } from './exports';
+import { hold } from './hold';
 import { job } from './job';
 import { jobs } from './jobs';
 import { locks } from './locks';
@@ -49,5 +50,6 @@ export const en = {
   descriptors,
   exports,
   locks,
+  hold,
   metrics,
 };

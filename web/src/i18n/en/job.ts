@@ -91,6 +91,7 @@ export const job = {
   why: 'Why does it not run now?',
   whyCode: {
     paused: 'The job is paused.',
+    held: 'Its namespace is on hold: nothing starts.',
     overlap: 'An earlier run is still active.',
     limit: 'As many runs are at work as the job allows.',
     no_worker_fits: 'No connected worker fits.',
@@ -217,10 +218,11 @@ export const job = {
     reason: {
       misfire: 'missed: no node could fire them in time',
       paused: 'the job was paused',
+      held: 'its namespace was on hold',
       calendar: 'its calendar leaves these days out',
       edited: 'an edit replaced the schedule',
     } as Record<string, string>,
-    none: 'No due time of this job was skipped. A due time is skipped if the job is paused, if its calendar leaves the day out, if it was missed, or if an edit replaces the schedule.',
+    none: 'No due time of this job was skipped. A due time is skipped if the job is paused, if its namespace is on hold, if its calendar leaves the day out, if it was missed, or if an edit replaces the schedule.',
     about:
       'Due times for which no run was made. A run that was made and then skipped is in the list of runs.',
     skippedRuns: 'Skipped runs',

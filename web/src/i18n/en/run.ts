@@ -77,6 +77,7 @@ export const run = {
   showJob: 'Show the job',
   why: {
     paused: 'The job is paused.',
+    held: 'The namespace is on hold: nothing starts.',
     overlap: 'An earlier run of the job is still active.',
     limit: 'The job has as many active runs as its limit allows.',
     no_worker_fits: 'No worker fits this run.',

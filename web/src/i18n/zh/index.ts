@@ -9,6 +9,7 @@ import { editor } from './editor';
 import { errors } from './errors';
 import { event } from './event';
 import { exports } from './exports';
+import { hold } from './hold';
 import { job } from './job';
 import { jobs } from './jobs';
 import { locks } from './locks';
@@ -50,5 +51,6 @@ export const zh = {
   descriptors,
   exports,
   locks,
+  hold,
   metrics,
 } satisfies typeof en;

@@ -30,6 +30,10 @@ impl Tables {
             Row::Lock(lock) => Some(Arc::clone(lock)),
             _ => None,
         });
+        let holds = rows(RowKey::Hold(0), RowKey::Hold(i64::MAX)).filter_map(|row| match row {
+            Row::Hold(hold) => Some(Arc::clone(hold)),
+            _ => None,
+        });
         let pages = rows(RowKey::RecentCounts(0), RowKey::RecentCounts(u32::MAX));
         let recent_counts = pages.filter_map(|row| match row {
             Row::RecentCounts(recent) => Some(recent.clone()),
@@ -41,7 +45,7 @@ impl Tables {
             Row::Unique(rate) => Some(rate.clone()),
             _ => None,
         });
-        let (listeners, locks) = (listeners.collect(), locks.collect());
+        let (listeners, locks, holds) = (listeners.collect(), locks.collect(), holds.collect());
         let (recent_counts, rates) = (recent_counts.collect(), rates.collect());
         let (commit, last_id) = (row.commit, row.last_id);
         Ok(Loaded {
@@ -53,6 +57,7 @@ impl Tables {
             steps,
             listeners,
             locks,
+            holds,
             queues,
             recent_counts,
             rates,

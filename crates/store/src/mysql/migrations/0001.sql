@@ -302,6 +302,14 @@ CREATE TABLE IF NOT EXISTS locks (
     KEY locks_name (namespace, name)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
+-- Holds, a row in each shard; `body` is JSON. A row stays for a while after its hold has ended.
+CREATE TABLE IF NOT EXISTS holds (
+    shard  SMALLINT   NOT NULL,
+    number BIGINT     NOT NULL,
+    body   MEDIUMBLOB NOT NULL,
+    PRIMARY KEY (shard, number)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
 -- A queue, and how many messages it has; `queued` of them can be taken. Its leader gives it its number.
 CREATE TABLE IF NOT EXISTS queues (
     shard         SMALLINT       NOT NULL,

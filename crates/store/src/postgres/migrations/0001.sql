@@ -282,6 +282,14 @@ CREATE TABLE locks (
     PRIMARY KEY (shard, fence)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX locks_name ON locks (namespace, name);
+-- Holds, a row in each shard; `body` is JSON. A row stays for a while after its hold has ended.
+CREATE TABLE holds (
+    number int8 NOT NULL,
+    shard  int2 NOT NULL,
+    body   bytea NOT NULL,
+    PRIMARY KEY (shard, number)
+);
+
 -- A queue, and how many messages it has; `queued` of them can be taken. Its leader gives it its number. Its name may be
 -- any text, and `text` here may not contain a zero.
 CREATE TABLE queues (

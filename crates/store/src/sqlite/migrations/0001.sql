@@ -269,6 +269,13 @@ CREATE TABLE locks (
     PRIMARY KEY (shard, fence)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX locks_name ON locks (namespace, name);
+-- Holds, a row in each shard; `body` is JSON. A row stays for a while after its hold has ended.
+CREATE TABLE holds (
+    shard  INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    body   BLOB    NOT NULL,
+    PRIMARY KEY (shard, number)
+) STRICT, WITHOUT ROWID;
 -- A queue, and how many messages it has; `queued` of them can be taken. Its leader gives it its number. Its name may be
 -- any text.
 CREATE TABLE queues (

@@ -10,7 +10,8 @@ use punctual_core::command::{
     ActOnSteps, BackfillJob, Backfilled, CancelCall, Expect, Key, LeftOut, Made, PutJob, RetryRun, RunJob,
     StepsAct, Submit,
 };
-use punctual_core::ids::{Epoch, JobId, RunId, Token, WorkerId};
+use punctual_core::hold::{Fires, Hold, Scope};
+use punctual_core::ids::{Epoch, JobId, RunId, ShardId, Token, WorkerId};
 use punctual_core::job::{
     Cursor, Definition, Invalid, Job, Keep, Limit, Misfire, MisfirePolicy, Overlap, Pause, Share, Unique,
 };
@@ -123,6 +124,12 @@ macro_rules! named {
             (samples.into_iter().map(name).collect(), [$($name),+].into())
         }
     };
+}
+
+fn a_hold() -> Hold {
+    let pause =
+        Pause { reason: "the bank is closed".into(), by: Some("ops".into()), since: NOW, until: Some(NOW) };
+    Hold { scope: Scope::Namespace(namespace()), pause, fires: Fires::Keep }
 }
 
 mod failures;
@@ -247,6 +254,8 @@ fn commands() -> Vec<Command> {
         Command::Unlisten { topic: a_topic(), listener: i64::MAX, notice: 7 },
         Command::SendEvent { namespace: namespace.clone(), name: name.clone(), event: an_event() },
         Command::Followers { namespace: namespace.clone(), name: name.clone() },
+        Command::Hold { shard: ShardId(3), hold: Box::new(a_hold()) },
+        Command::Release { shard: ShardId(3), scope: Scope::Everything, at: NOW },
     ];
     puts.chain(others).chain(queues::commands()).chain(locks::commands()).collect()
 }
@@ -275,6 +284,8 @@ named! { command_names: Command =>
     Command::SendEvent { .. } => "send_event",
     Command::Followers { .. } => "followers",
     Command::Tell { .. } => "tell",
+    Command::Hold { .. } => "hold",
+    Command::Release { .. } => "release",
     Command::Queue(_) => "queue",
     Command::Lock(_) => "lock",
 }
@@ -365,6 +376,7 @@ fn answers() -> Vec<Answer> {
         Answer::Listening(7),
         Answer::NotListening,
         Answer::Followers(vec![name()]),
+        Answer::Released(true),
         Answer::Backfill(Box::new(backfill)),
     ]);
     jobs.into_iter().chain(runs).chain(others).chain(locks::answers()).collect()
@@ -383,6 +395,7 @@ named! { answer_names: Answer =>
     Answer::Listening(_) => "listening",
     Answer::NotListening => "not_listening",
     Answer::Followers(_) => "followers",
+    Answer::Released(_) => "released",
     Answer::Queue(_) => "queue",
     Answer::Lock(_) => "lock",
 }
