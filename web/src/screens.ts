@@ -1,4 +1,5 @@
 // Every screen: how it is loaded, and its place in the rail. Addresses are in `lib/paths.ts`.
+import BellRing from '@lucide/svelte/icons/bell-ring';
 import Braces from '@lucide/svelte/icons/braces';
 import CalendarDays from '@lucide/svelte/icons/calendar-days';
 import CalendarCheck from '@lucide/svelte/icons/calendar-check';
@@ -30,6 +31,7 @@ export interface ScreenEntry {
 export const screens: Record<Screen, ScreenEntry> = {
   now: { load: () => import('./screens/now/Now.svelte'), icon: Activity, key: 'n' },
   approvals: { load: () => import('./screens/approvals/Approvals.svelte'), key: 'a', parent: 'now' },
+  incidents: { load: () => import('./screens/incidents/Incidents.svelte'), icon: BellRing, key: 'i' },
   jobs: { load: () => import('./screens/jobs/Jobs.svelte'), icon: ListChecks, key: 'j' },
   jobNew: { load: () => import('./screens/editor/JobNew.svelte'), parent: 'jobs', right: 'edit' },
   job: { load: () => import('./screens/job/Job.svelte'), parent: 'jobs' },

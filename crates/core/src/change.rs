@@ -10,8 +10,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
+use crate::alert::Incident;
 use crate::hold::HoldRecord;
-use crate::ids::{Epoch, Fence, JobId, RunId, ShardId, first_id_of};
+use crate::ids::{Epoch, Fence, IncidentId, JobId, RunId, ShardId, first_id_of};
 use crate::job::{Cursor, Definition, Job, State};
 use crate::lock::Lock;
 use crate::name::{Name, Namespace};
@@ -41,6 +42,7 @@ pub enum RowKey {
     Lock(Fence),
     /// The number of the hold.
     Hold(i64),
+    Incident(IncidentId),
     Approval(Arc<ApprovalKey>),
     Unique(Arc<str>),
     /// The job, the revision and the first due time.
@@ -66,6 +68,7 @@ pub enum Row {
     Listener(Arc<ListenerRecord>),
     Lock(Arc<Lock>),
     Hold(Arc<HoldRecord>),
+    Incident(Arc<Incident>),
     Approval(Approval),
     Unique(UniqueKey),
     Skip(Skip),
@@ -111,6 +114,7 @@ impl DeletedJob {
             definition: Arc::clone(&last.definition),
             pause: None,
             failures: 0,
+            watch: None,
             created_at: first.at,
             updated_at: last.at,
             cursor: Cursor { fired_through: last.at, ..Cursor::default() },
@@ -202,6 +206,7 @@ impl Row {
             Row::Listener(listener) => RowKey::Listener(listener.number),
             Row::Lock(lock) => RowKey::Lock(lock.fence),
             Row::Hold(hold) => RowKey::Hold(hold.number),
+            Row::Incident(incident) => RowKey::Incident(incident.id),
             Row::Approval(approval) => RowKey::Approval(Arc::clone(&approval.key)),
             Row::Unique(unique) => RowKey::Unique(Arc::clone(&unique.key)),
             Row::Skip(skip) => RowKey::Skip(skip.job, skip.revision, skip.from),
@@ -379,6 +384,8 @@ pub struct Loaded {
     pub listeners: Vec<Arc<ListenerRecord>>,
     pub locks: Vec<Arc<Lock>>,
     pub holds: Vec<Arc<HoldRecord>>,
+    /// Also those that are over, until they are forgotten.
+    pub incidents: Vec<Arc<Incident>>,
     /// Every queue, without its messages: these are read in pages.
     pub queues: Vec<QueueRecord>,
     /// All pages, without a gap.

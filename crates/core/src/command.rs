@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
+use crate::alert::{ActOnIncident, Incident, NoteChannel};
 use crate::hold::{Hold, Scope};
 use crate::ids::{RunId, ShardId, Token};
 use crate::job::{self, Definition, Job};
@@ -145,6 +146,10 @@ pub enum Command {
         sender: queue::Sender,
         news: queue::News,
     },
+    /// A person decides on an incident.
+    ActOnIncident(ActOnIncident),
+    /// Notifications of a namespace cannot be sent to a channel, or (`None`) can be sent again.
+    NoteChannel(NoteChannel),
     /// A command on a queue or its messages.
     Queue(queue::Ask),
     Lock(lock::Ask),
@@ -347,6 +352,8 @@ impl Command {
             | Command::StepListens { step: StepKey { run, .. }, .. }
             | Command::Tell { sender: queue::Sender { run, .. }, .. } => run.shard(),
             Command::Hold { shard, .. } | Command::Release { shard, .. } => *shard,
+            Command::ActOnIncident(ask) => ask.incident.shard(),
+            Command::NoteChannel(note) => note.shard(shards),
             Command::Queue(ask) => ask.shard(shards).unwrap_or(ShardId(0)),
             Command::Lock(ask) => ask.key().shard(shards),
         }
@@ -379,6 +386,8 @@ impl Command {
             | Command::StepListens { step: StepKey { run, .. }, .. }
             | Command::Tell { sender: queue::Sender { run, .. }, .. } => format!("run {run}"),
             Command::Hold { shard, .. } | Command::Release { shard, .. } => format!("shard {shard}"),
+            Command::ActOnIncident(ask) => format!("incident {}", ask.incident),
+            Command::NoteChannel(note) => format!("channel `{}`", note.channel),
             Command::Queue(ask) => ask.subject(),
             Command::Lock(ask) => format!("lock `{}`", ask.key().name),
         }
@@ -417,6 +426,8 @@ impl Command {
             | Command::Progress { .. }
             | Command::Hold { .. }
             | Command::Release { .. }
+            | Command::ActOnIncident(_)
+            | Command::NoteChannel(_)
             | Command::Tell { .. }
             | Command::Lock(_) => true,
             Command::Queue(ask) => ask.is_repeatable(),
@@ -452,6 +463,7 @@ pub enum Answer {
     Noted,
     /// A report of progress that came late, and was ignored.
     Late,
+    Incident(Arc<Incident>),
     Queue(queue::Said),
     Lock(lock::Said),
 }

@@ -4,6 +4,7 @@
 //! repeated, so a node that is in doubt starts the exchange anew.
 
 use crate::Timestamp;
+use crate::alert::Notification;
 use crate::attempt::Assignment;
 use crate::command::{Answer, CancelCall, Command, Refusal, RunJob};
 use crate::ids::{RunId, ShardId, made_at};
@@ -68,6 +69,8 @@ enum Asked {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
     Ask(Box<Command>),
+    /// Send it through its channel, and say when it was sent or given up.
+    Send(Box<Notification>),
     Done,
     /// An answer that does not fit: nodes of different versions. The exchange starts anew later.
     Unexpected(Answer),
@@ -103,9 +106,17 @@ impl Exchange {
                 Content::Wake(wake) => Command::Wake(wake),
                 Content::Listen { topic, listener, key } => Command::Listen { topic, listener, key },
                 Content::StopListening { topic, step } => Command::StopListening { topic, step },
+                Content::Notify(notification) => return Next::Send(notification),
             },
         };
         Next::Ask(Box::new(command))
+    }
+
+    /// The command after a notification was sent, or given up.
+    pub fn sent(&mut self) -> Next {
+        let Subject::Notice(notice) = self.request.subject() else { return Next::Done };
+        self.asked = Asked::Last;
+        Next::Ask(Box::new(Command::Queue(Ask::Told { notice })))
     }
 
     /// The command after the answer to the one before.

@@ -142,6 +142,10 @@ id!(
     Fence
 );
 id!(
+    /// A condition of a job that holds, or held.
+    IncidentId
+);
+id!(
     /// A job, whatever its revision. A job deleted and created again under its old name has a new id.
     JobId
 );

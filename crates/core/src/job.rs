@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::Timestamp;
+use crate::alert::{Alert, Watch};
 use crate::ids::{JobId, ShardId};
 use crate::limits;
 use crate::name::{Name, Namespace};
@@ -45,8 +46,10 @@ pub struct Job {
     pub definition: Arc<Definition>,
     /// `None` means that it is not paused.
     pub pause: Option<Box<Pause>>,
-    /// Failed runs in a row, counted while its definition has `pause_after`.
+    /// Failed runs in a row, counted while its definition has `pause_after` or an alert for failures.
     pub failures: u32,
+    /// What its alerts need to know. `None` means that they need nothing.
+    pub watch: Option<Box<Watch>>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub cursor: Cursor,
@@ -110,6 +113,8 @@ pub struct Definition {
     pub dead_letter: bool,
     /// How many failed runs in a row pause the job. `None` means that they do not.
     pub pause_after: Option<u32>,
+    /// The conditions under which people are notified.
+    pub alerts: Vec<Alert>,
     pub keep: Keep,
     pub description: String,
     /// What the job belongs to, such as its team: jobs and runs are found by it.
@@ -140,6 +145,7 @@ impl Definition {
             unique: None,
             dead_letter: true,
             pause_after: None,
+            alerts: Vec::new(),
             keep: Keep::default(),
             description: String::new(),
             labels: Labels::new(),

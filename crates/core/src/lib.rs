@@ -20,6 +20,7 @@ mod status_range;
 pub mod task;
 pub mod retry;
 pub mod job;
+pub mod alert;
 pub mod workflow;
 pub mod hold;
 pub mod advice;

@@ -124,6 +124,23 @@ pub const PAUSE_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 pub const HOLDS_MAX: usize = 100;
 /// Failed runs in a row after which a job can be paused.
 pub const PAUSE_AFTER_MAX: u32 = 1_000;
+/// Alerts of one job, and the channels that one alert names.
+pub const ALERTS_MAX: usize = 10;
+pub const ALERT_CHANNELS_MAX: usize = 10;
+/// Failed runs that an alert counts.
+pub const ALERT_FAILURES_MAX: u32 = 1_000;
+/// The shortest span of an alert, and the shortest time between two notifications of an incident that goes on.
+pub const ALERT_SPAN_MIN: Duration = Duration::from_secs(1);
+pub const ALERT_REPEAT_MIN: Duration = Duration::from_secs(60);
+/// Open incidents of one namespace, in the memory of a node. Beyond it no incident opens.
+pub const INCIDENTS_MAX: usize = 10_000;
+/// Incidents of one shard that are over and still listed, and how long they are listed.
+pub const INCIDENTS_ENDED_MAX: usize = 1_000;
+pub const INCIDENTS_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Different errors of one incident that are notified.
+pub const FINGERPRINTS_MAX: usize = 32;
+/// How long a notification is tried again. After that it is given up.
+pub const NOTIFY_FOR: Duration = Duration::from_secs(24 * 3600);
 /// The weight of a share: how many turns a key may have while another one has a single turn.
 pub const SHARE_WEIGHT_MAX: u32 = 1_000;
 /// Locks that are held in one namespace, in the memory of a node.

@@ -121,6 +121,14 @@ pub enum Fault {
     LockForgetsWaiter,
     /// The error of a run that failed at its first attempt is not in the search index.
     ErrorIsNotIndexed,
+    /// An incident that ends is written without its notices.
+    EndIsNotNotified,
+    /// A load forgets the incidents that are open.
+    IncidentsAreForgotten,
+    /// A success does not end the incident of the failures before it.
+    SuccessEndsNothing,
+    /// A failure is notified although its error is known.
+    FailureIsNotifiedAgain,
 }
 
 #[cfg(feature = "planted")]

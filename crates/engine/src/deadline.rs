@@ -23,6 +23,10 @@ pub(crate) enum Deadline {
     Overdue(RunId, Token),
     /// Its worker has not stopped it, and has had the time to say so.
     NotStopped(RunId, Token),
+    /// A run is late by this much, unless it has started.
+    Late(RunId, Duration),
+    /// A run has taken so long, unless it has ended.
+    Long(RunId, Duration),
     /// Try again to split a run that could not be split at once, or to start the rest of a fan-out.
     Split(RunId),
     /// The timeout of a workflow, which covers all its steps.

@@ -40,7 +40,7 @@ impl Shard {
         {
             left -= 1;
             match owner {
-                TimerOwner::Job(job) => self.fire(job, cx),
+                TimerOwner::Job(job) => self.job_is_due(job, cx),
                 TimerOwner::Run(run) => self.arrive(run, cx),
                 TimerOwner::Message(number) => self.message_is_due(number, cx),
             }
@@ -53,7 +53,19 @@ impl Shard {
             self.step_timers.pop_first();
             self.step_is_due(step, cx);
         }
+        while left > 0 && self.incident_is_due(cx) {
+            left -= 1;
+        }
         self.plan.look(cx.now);
+    }
+
+    /// Checks the alerts of a job, or fires it. Either arms its timer again.
+    fn job_is_due(&mut self, id: JobId, cx: &mut Context<'_>) {
+        let watch = self.jobs.get(&id).and_then(|live| live.job.watch.as_ref());
+        match watch.and_then(|watch| watch.check_at).is_some_and(|at| at <= cx.now) {
+            true => self.check_alerts(id, cx),
+            false => self.fire(id, cx),
+        }
     }
 
     fn passed(&mut self, deadline: Deadline, cx: &mut Context<'_>) {
@@ -87,6 +99,8 @@ impl Shard {
                     self.stop(run, Cause::Timeout, cx);
                 }
             }
+            Deadline::Late(run, by) => self.late_is_due(run, by, cx),
+            Deadline::Long(run, by) => self.long_is_due(run, by, cx),
             Deadline::Gone(run) => self.give_up_absent(run, cx),
             Deadline::Lazy => self.lazy_deadline(cx.elapsed),
             Deadline::Delivered => self.delivered_is_due(cx),
@@ -117,7 +131,7 @@ impl Shard {
             && next(&job.cursor).is_some_and(|at| at <= cx.now)
             && (job.is_paused() || !self.holds.covers(&job.namespace))
         {
-            self.plan.disarm(job.cursor.wake_at, TimerOwner::Job(id));
+            self.plan.disarm(job.timer_at(), TimerOwner::Job(id));
             self.fire(id, cx);
         }
     }

@@ -183,7 +183,7 @@ impl Shard {
         // The timers of jobs that were due have gone.
         self.plan.start_over();
         for (id, live) in &self.jobs {
-            self.plan.arm(live.job.cursor.wake_at, TimerOwner::Job(*id));
+            self.plan.arm(live.job.timer_at(), TimerOwner::Job(*id));
         }
         self.start_held(cx);
         self.due_flows.extend(self.flows.keys());

@@ -49,7 +49,7 @@ impl Shard {
             }
             Command::RetryRun(retry) => self.retry_run(retry, cx),
             Command::ActOnSteps(ask) => self.act_on_steps(ask, cx),
-            Command::DiscardDeadLetter { namespace, run } => self.discard(&namespace, run),
+            Command::DiscardDeadLetter { namespace, run } => self.discard(&namespace, run, cx),
             Command::Progress { namespace, run, token, progress, durable } => {
                 let may_report = self.may_report(&namespace, run, token, &progress);
                 if may_report.is_ok() && durable {
@@ -73,6 +73,8 @@ impl Shard {
                 self.hear(sender, &news, cx);
                 Ok(Answer::Noted)
             }
+            Command::ActOnIncident(ask) => self.act_on_incident(ask, cx),
+            Command::NoteChannel(note) => self.note_channel(&note, cx),
             Command::Queue(ask) => return self.queue(ticket, ask, cx),
             Command::Lock(ask) => return self.lock(ticket, ask, cx),
         };

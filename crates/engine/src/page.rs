@@ -22,7 +22,7 @@ impl Shard {
     /// Puts rows back into memory that left it and may not be committed when the page is read.
     fn revive_pinned(&mut self, cx: &mut Context<'_>) {
         let jobs: Vec<_> = self.pins.jobs.values().filter_map(|pin| pin.row.clone()).collect();
-        for job in jobs.into_iter().filter(|job| job.cursor.wake_at.is_some()) {
+        for job in jobs.into_iter().filter(|job| job.timer_at().is_some()) {
             if !self.jobs.contains_key(&job.id)
                 && !self.names.contains_key(&(job.namespace.clone(), job.name.clone()))
             {
@@ -80,7 +80,7 @@ impl Shard {
     /// When the next timer is due.
     pub fn next_due(&self) -> Option<Timestamp> {
         let step = self.step_timers.first().map(|(at, _)| *at);
-        let ends = self.holds.next_end();
+        let ends = self.holds.next_end().into_iter().chain(self.incidents.next());
         self.plan.next().into_iter().chain(step).chain(ends).min()
     }
 

@@ -48,6 +48,7 @@ impl Shard {
                 None => changes.delete(RowKey::Hold(number)),
             }
         }
+        self.incidents.seal(&mut changes);
         for (key, approval) in dirty.approvals {
             match approval {
                 Some(approval) => changes.insert(Row::Approval(approval)),
@@ -175,8 +176,7 @@ impl Shard {
         let Some(live) = self.jobs.get(&id) else { return };
         // The timers of a hold are read again when it ends.
         let is_near = |at: Timestamp| self.plan.is_near(at, TimerOwner::Job(id));
-        let has_timer =
-            live.job.cursor.wake_at.is_some_and(is_near) && !self.holds.covers(&live.job.namespace);
+        let has_timer = live.job.timer_at().is_some_and(is_near) && !self.holds.covers(&live.job.namespace);
         if has_timer || !live.is_idle() {
             return;
         }
@@ -191,7 +191,7 @@ impl Shard {
     pub(crate) fn forget_job(&mut self, id: JobId) -> Option<LiveJob> {
         let live = self.jobs.remove(&id)?;
         self.names.remove(&(live.job.namespace.clone(), live.job.name.clone()));
-        self.plan.disarm(live.job.cursor.wake_at, TimerOwner::Job(id));
+        self.plan.disarm(live.job.timer_at(), TimerOwner::Job(id));
         Some(live)
     }
 

@@ -39,6 +39,7 @@ impl Shard {
         if !live.reused.is_empty() {
             self.pins.steps(self.next_batch(), ended.id, live.reused);
         }
+        let own = Arc::clone(&live.definition);
         let record = RunRecord { run: live.run, definition: live.definition, job: row, dead_letter: dead };
         self.pins.run(self.next_batch(), record);
         if let Some(job) = job {
@@ -48,6 +49,7 @@ impl Shard {
         self.tell_followers(&ended, cx);
         self.step_run_ended(&ended, cx);
         self.count_failure(&ended, cx);
+        self.alert_end(&ended, &own, dead, cx);
     }
 
     fn leave_job(&mut self, live: &LiveRun, cx: &mut Context<'_>) -> Option<JobId> {

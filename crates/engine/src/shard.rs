@@ -19,6 +19,7 @@ use punctual_core::time::Elapsed;
 use punctual_core::workflow::{Approval, ApprovalKey, StepKey, StepRecord};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::alerts::incidents::Incidents;
 use crate::deadline::{Deadline, LAZY_DUE};
 use crate::event::{Context, Effect, Event};
 use crate::holds::Holds;
@@ -73,6 +74,7 @@ pub struct Shard {
     pub(crate) topics: Topics,
     pub(crate) locks: Locks,
     pub(crate) holds: Holds,
+    pub(crate) incidents: Incidents,
     pub(crate) tallies: Tallies,
     pub(crate) rates: Rates,
     /// The workflows and split runs that have begun.
@@ -152,6 +154,7 @@ impl Shard {
             topics: Topics::default(),
             locks: Locks::default(),
             holds: Holds::default(),
+            incidents: Incidents::default(),
             tallies: Tallies::new(loaded.shard, loaded.recent_counts),
             rates: Rates::default(),
             flows: FxHashMap::default(),
@@ -168,6 +171,7 @@ impl Shard {
         shard.topics.load(loaded.listeners);
         shard.load_locks(loaded.locks, cx);
         shard.holds.load(loaded.holds);
+        shard.load_incidents(loaded.incidents, cx);
         shard.rates.load(loaded.rates);
         let mut steps: FxHashMap<RunId, Vec<Arc<StepRecord>>> = FxHashMap::default();
         for step in loaded.steps {
@@ -243,7 +247,7 @@ impl Shard {
     /// Puts a job into memory and arms it.
     pub(crate) fn remember_job(&mut self, job: Arc<Job>, stored: bool) -> JobId {
         let id = job.id;
-        self.plan.arm(job.cursor.wake_at, TimerOwner::Job(id));
+        self.plan.arm(job.timer_at(), TimerOwner::Job(id));
         self.names.insert((job.namespace.clone(), job.name.clone()), id);
         self.jobs.insert(id, LiveJob::new(job, stored));
         id
@@ -252,12 +256,12 @@ impl Shard {
     /// Changes a job in memory and re-arms its timer by its cursor.
     pub(crate) fn edit_job(&mut self, id: JobId, edit: impl FnOnce(&mut Job)) {
         let Some(live) = self.jobs.get_mut(&id) else { return };
-        let before = live.job.cursor.wake_at;
+        let before = live.job.timer_at();
         edit(Arc::make_mut(&mut live.job));
         // Re-armed even where the two are equal: a due timer was already popped, and with jitter two due times can have
         // the same wake-up time.
         self.plan.disarm(before, TimerOwner::Job(id));
-        self.plan.arm(live.job.cursor.wake_at, TimerOwner::Job(id));
+        self.plan.arm(live.job.timer_at(), TimerOwner::Job(id));
         self.dirty.jobs.insert(id);
     }
 
@@ -289,6 +293,7 @@ impl Shard {
             || self.topics.dirty_rows() > 0
             || self.locks.is_dirty()
             || self.holds.is_dirty()
+            || self.incidents.dirty_rows() > 0
             || !(dirty.jobs.is_empty()
                 && dirty.runs.is_empty()
                 && dirty.settled.is_empty()
@@ -313,6 +318,7 @@ impl Shard {
             + self.topics.dirty_rows()
             + self.locks.dirty_rows()
             + self.holds.dirty_rows()
+            + self.incidents.dirty_rows()
     }
 
     pub(crate) fn note_lazily(&mut self, run: RunId, elapsed: Elapsed) {

@@ -100,8 +100,10 @@ impl Shard {
     /// Takes what the run's state holds.
     fn enter(&mut self, run: RunId, how: Entered, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get(&run) else { return };
+        let mut has_alerts = false;
         if let Some(job) = live.run.job().and_then(|job| self.jobs.get_mut(&job)) {
             job.enter(live);
+            has_alerts = !(job.job.definition.alerts.is_empty() && live.definition.alerts.is_empty());
         }
         match &live.run.state {
             State::Waiting { wait: Wait::Due(at) } => self.plan.arm(Some(*at), TimerOwner::Run(run)),
@@ -139,6 +141,9 @@ impl Shard {
             State::Succeeded | State::Failed | State::TimedOut | State::Cancelled | State::Skipped => {
                 self.settle(run, cx);
             }
+        }
+        if has_alerts {
+            self.watch_state(run, how == Entered::ByEvent, cx);
         }
     }
 }

@@ -85,6 +85,8 @@ impl Shard {
             // Every held lock is in memory.
             Command::Lock(_) => {}
             Command::Hold { .. } | Command::Release { .. } => {}
+            // Incidents are always in memory.
+            Command::ActOnIncident(_) | Command::NoteChannel(_) => {}
             Command::Queue(ask) => self.want_messages(ask, &mut wants),
         }
         wants

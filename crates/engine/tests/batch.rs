@@ -23,6 +23,7 @@ fn words(batch: &Batch) -> Vec<String> {
             RowKey::Step(_) => "step",
             RowKey::Listener(_) => "listener",
             RowKey::Hold(_) => "hold",
+            RowKey::Incident(_) => "incident",
             RowKey::Approval(_) => "approval",
             RowKey::DeadLetter(_) => "dead letter",
             RowKey::Unique(_) => "unique",

@@ -20,6 +20,7 @@ mod keys;
 mod edits;
 mod pauses;
 mod holds;
+mod alerts;
 mod calendars;
 mod paging;
 mod queues;

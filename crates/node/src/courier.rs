@@ -176,7 +176,8 @@ async fn run(handle: &Handle, clock: &dyn Clock, request: CrossShardRequest) -> 
     loop {
         let command = match next {
             Next::Ask(command) => command,
-            Next::Done => return Outcome::Done,
+            // Notifications are the business of the notifier.
+            Next::Done | Next::Send(_) => return Outcome::Done,
             Next::Refused(refusal) => return Outcome::Again(refusal.to_string()),
             Next::Unexpected(answer) => {
                 return Outcome::Again(format!(

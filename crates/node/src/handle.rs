@@ -26,6 +26,7 @@ use crate::failure::{Failure, stopped};
 use crate::followers::Followers;
 use crate::leaders::{Leader, Leaders};
 use crate::metrics::Metrics;
+use crate::notifier::AlertChannels;
 use crate::peers::{self, Peers};
 use crate::watched::WatchedQueue;
 
@@ -169,6 +170,7 @@ pub struct Handle {
     pub(crate) followers: Arc<Followers>,
     pub(crate) allowance: Arc<Allowance>,
     pub(crate) attempt_keys: Option<AttemptKeys>,
+    pub(crate) channels: Option<Arc<dyn AlertChannels>>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) cluster_news: Arc<Notify>,
     pub(crate) leaders: watch::Receiver<Leaders>,
@@ -206,6 +208,11 @@ impl Handle {
     /// The keys of attempts. `None` means that no key is accepted.
     pub fn attempt_keys(&self) -> Option<&AttemptKeys> {
         self.attempt_keys.as_ref()
+    }
+
+    /// The channels of alerts. `None` means that this node sends no notifications.
+    pub fn channels(&self) -> Option<&Arc<dyn AlertChannels>> {
+        self.channels.as_ref()
     }
 
     /// For retention.

@@ -32,6 +32,7 @@ use crate::driver::{Driver, Settings};
 use crate::followers::Followers;
 use crate::handle::{ASKS_MAX, Handle, LOOKS_MAX, Status};
 use crate::leaders::{Forwarding, Leader, Leaders};
+use crate::notifier::{AlertChannels, Notifier};
 
 /// Maximum number of worker messages (joins, batches of reports) waiting for the loop, over all workers.
 const REPORTS_MAX: usize = 256;
@@ -49,6 +50,8 @@ pub struct Config {
     pub cluster: Option<Cluster>,
     /// `None` means that attempts get no key, and that no key is accepted.
     pub attempt_keys: Option<AttemptKeys>,
+    /// Sends notifications of alerts. `None` means that they wait in the store.
+    pub channels: Option<Arc<dyn AlertChannels>>,
 }
 
 /// A scheduling node. Without a cluster it leads every shard of the store.
@@ -65,6 +68,8 @@ pub struct Node {
     background: tokio::task::JoinHandle<()>,
     /// Carries notices between runs and queues.
     courier: tokio::task::JoinHandle<()>,
+    /// Sends notifications of alerts.
+    notifier: tokio::task::JoinHandle<()>,
 }
 
 /// Tells a node that the wall clock was set, so that it evaluates its due times again.
@@ -112,6 +117,7 @@ impl Node {
         let is_alone = forwarding.leaders.has_changed().is_err();
         let (calendars, edits, settled) = Calendars::new(is_alone);
         let (background, runner) = BackgroundTasks::new();
+        let (notices_in, notices) = mpsc::unbounded_channel();
         let driver = new_driver(&config, forwarding.schedules);
         let handle = Handle {
             asks: asks_in,
@@ -132,12 +138,15 @@ impl Node {
             patience: forwarding.patience,
             background,
             watched: Arc::default(),
+            channels: config.channels.clone(),
             waiters: Arc::new(AtomicU64::new(first_waiter(config.cluster.as_ref()))),
         };
         let clock = Arc::clone(&config.clock);
         let keeper = Keeper::new(handle.clone(), Arc::clone(&clock), edits, settled, stop.clone());
         let courier_task = Courier::new(handle.clone(), clock, requests).run(stop.clone());
         let (keeper, courier_task) = (tokio::spawn(keeper.run()), tokio::spawn(courier_task));
+        let notifier = Notifier::new(handle.clone(), config.channels.clone(), notices);
+        let notifier = tokio::spawn(notifier.run(stop.clone()));
         let background = tokio::spawn(runner.run(stop.clone()));
         let nudge = Nudge::default();
         let channels = Channels {
@@ -150,6 +159,7 @@ impl Node {
             status: status_in,
             leaders,
             courier,
+            notifier: notices_in,
         };
         let thread = start_thread(EventLoop::new(config, driver, &handle, channels))?;
         Ok(Node {
@@ -161,6 +171,7 @@ impl Node {
             keeper,
             background,
             courier: courier_task,
+            notifier,
         })
     }
 
@@ -203,6 +214,9 @@ impl Node {
         if (&mut self.courier).await.is_err() {
             warn!("the courier between runs and queues ended in a panic");
         }
+        if (&mut self.notifier).await.is_err() {
+            warn!("the task that sends notifications ended in a panic");
+        }
     }
 }
 
@@ -220,6 +234,9 @@ fn new_driver(config: &Config, schedules: bool) -> Driver {
         },
     };
     let mut driver = Driver::new(settings, config.clock.moment());
+    if let Some(channels) = &config.channels {
+        driver.set_channels(channels.defaults());
+    }
     if let Some(cluster) = &config.cluster {
         driver.set_load_limit(cluster.load_limit);
     }

@@ -112,6 +112,7 @@ mod tests {
                 shard_lease: Duration::from_secs(3),
                 cluster: None,
                 attempt_keys: None,
+                channels: None,
             });
             let (node, clock, (stop, stopped)) = (node.unwrap(), ManualClock::at(NOW), watch::channel(false));
             let pruned_by = Arc::new(clock.clone());

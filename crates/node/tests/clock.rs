@@ -67,6 +67,7 @@ async fn node(clock: &Arc<Wrong>, store: &Arc<Memory>) -> Node {
         shard_lease: Duration::from_secs(3),
         cluster: None,
         attempt_keys: None,
+        channels: None,
     })
     .unwrap();
     let handle = node.handle();

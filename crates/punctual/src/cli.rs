@@ -26,6 +26,8 @@ mod logs;
 mod plain;
 mod dlq;
 mod command;
+mod incident;
+mod alert;
 mod queue;
 mod lock;
 mod disque;
@@ -143,6 +145,12 @@ enum Noun {
     /// Dead letters: runs that used up their attempts, to be replayed or discarded
     #[command(subcommand, after_help = DLQ_EXAMPLES)]
     Dlq(dlq::Verb),
+    /// Incidents: conditions of jobs that hold, of which people were notified
+    #[command(subcommand, after_help = "Example:\n  punctual incident list")]
+    Incident(incident::Verb),
+    /// Alerts: the channels that notifications go to
+    #[command(subcommand, after_help = "Example:\n  punctual alert test ops")]
+    Alert(alert::Verb),
     /// Queues: messages that consumers take and acknowledge
     #[command(subcommand, after_help = QUEUE_EXAMPLES)]
     Queue(queue::Verb),
@@ -265,6 +273,8 @@ impl Noun {
             Noun::Release(release) => release.run(&global.session()?).await,
             Noun::Run(verb) => verb.run(&global.session()?).await,
             Noun::Dlq(verb) => verb.run(&global.session()?).await,
+            Noun::Incident(verb) => verb.run(&global.session()?).await,
+            Noun::Alert(verb) => verb.run(&global.session()?).await,
             Noun::Queue(verb) => verb.run(&global.session()?).await,
             Noun::Lock(lock) => lock.run(&global.session()?).await,
             Noun::Node(verb) => verb.run(&global.session()?).await,

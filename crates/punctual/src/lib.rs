@@ -56,6 +56,8 @@ pub mod testing;
 pub mod worker;
 
 #[doc(hidden)]
+pub mod alerts;
+#[doc(hidden)]
 pub mod clock;
 #[doc(hidden)]
 pub mod cluster;

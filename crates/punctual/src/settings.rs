@@ -3,6 +3,7 @@
 //! `punctual.toml` at the root of the repository is documentation, defaults and template in one: it is read
 //! first, so a setting that is not explained there does not exist.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,6 +15,8 @@ use punctual_wire::text::Span;
 use punctual_wire::tree;
 use punctual_worker::{NotARule, Rule};
 use serde::Deserialize;
+
+use crate::alerts::settings::{self as alerts, ChannelFile};
 
 /// The shortest interval of clock checks; a shorter one would keep an idle process busy.
 const LOOK_MIN: Duration = Duration::from_millis(100);
@@ -38,6 +41,7 @@ pub struct Settings {
     /// The longest interval between clock checks.
     pub look: Duration,
     pub egress: Vec<Rule>,
+    pub alerts: alerts::Settings,
     pub server: punctual_server::Settings,
     /// Whether to listen beyond this machine without TLS.
     pub insecure: bool,
@@ -96,6 +100,7 @@ pub struct Overrides {
     pub leases: Leases,
     pub clock: Clock,
     pub egress: Egress,
+    pub alerts: Alerts,
     pub server: Server,
     pub tls: Tls,
     pub resp: RespOverrides,
@@ -126,6 +131,8 @@ sections! {
     Leases { attempt: Span, shard: Span, }
     Clock { look: Span, }
     Egress { allow: Vec<String>, }
+    /// An empty address of the console counts as absent.
+    Alerts { default: Vec<String>, language: String, console: String, channels: BTreeMap<String, ChannelFile>, }
     Server {
         connections: usize,
         connections_per_address: usize,
@@ -224,6 +231,7 @@ impl Overrides {
             leases: self.leases.over(below.leases),
             clock: self.clock.over(below.clock),
             egress: self.egress.over(below.egress),
+            alerts: self.alerts.over(below.alerts),
             server: self.server.over(below.server),
             tls: self.tls.over(below.tls),
             resp: self.resp.over(below.resp),
@@ -247,6 +255,7 @@ impl Overrides {
             shard_lease: given(self.leases.shard, "leases.shard")?.0,
             look: given(self.clock.look, "clock.look")?.0,
             egress: egress.map_err(|error| format!("egress.allow: {error}"))?,
+            alerts: self.alerts.complete()?,
             insecure: given(self.server.insecure, "server.insecure")?,
             bootstrap_token_file: given_path(self.server.bootstrap_token_file.as_ref()),
             ui_dir: given_path(self.server.ui_dir.as_ref()),
@@ -270,6 +279,18 @@ impl Overrides {
             return Err("clock.look: must be at least 100ms".to_owned());
         }
         Ok(settings)
+    }
+}
+
+impl Alerts {
+    fn complete(self) -> Result<alerts::Settings, String> {
+        let channels = self.channels.unwrap_or_default();
+        let (default, language, console) = (
+            given(self.default, "alerts.default")?,
+            given(self.language, "alerts.language")?,
+            given(self.console, "alerts.console")?,
+        );
+        alerts::Settings::read(channels, &default, &language, &console)
     }
 }
 

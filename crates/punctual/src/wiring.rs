@@ -24,6 +24,7 @@ use punctual_worker::Egress;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::alerts::Channels;
 pub use crate::clock::now;
 use crate::clock::{SystemClock, Watcher};
 use crate::cluster::{self, Joined, Joining};
@@ -213,6 +214,8 @@ pub async fn start(settings: &Settings, parts: Parts) -> anyhow::Result<Running>
         None => Arc::clone(&system_clock),
     };
     let attempt_keys = attempt_keys(&*store).await?;
+    let egress = Arc::new(Egress::new(settings.egress.clone()));
+    let channels = Channels::new(&settings.alerts, Arc::clone(&egress), Arc::clone(&clock));
     let node = Node::start(Config {
         store,
         clock: Arc::clone(&clock),
@@ -222,6 +225,7 @@ pub async fn start(settings: &Settings, parts: Parts) -> anyhow::Result<Running>
         shard_lease: settings.shard_lease,
         cluster,
         attempt_keys: Some(attempt_keys),
+        channels: Some(Arc::new(channels)),
     })?;
     let handle = node.handle();
     let watcher = Watcher::start(node.nudge(), settings.look)?;
@@ -254,7 +258,6 @@ pub async fn start(settings: &Settings, parts: Parts) -> anyhow::Result<Running>
     let id = format!("{name}@{session}").into();
     let workers =
         Workers { links: node.links(), admission, node: id, lease: settings.attempt_lease, nodes: dialled };
-    let egress = Arc::new(Egress::new(settings.egress.clone()));
     let worker = match worker {
         Some(worker) => {
             let beside = worker::Beside {

@@ -34,6 +34,7 @@ async fn scene() -> (Node, Client) {
         shard_lease: Duration::from_secs(3),
         cluster: None,
         attempt_keys: None,
+        channels: None,
     })
     .expect("a node can be started");
     assert!(node.handle().wait_until(|status| status.ready).await);

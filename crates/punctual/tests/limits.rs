@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use punctual::alerts::settings::CHANNELS_MAX;
 use punctual_core::schedule::calendar::ENTRIES_MAX;
 use punctual_core::{limits, log, schedule, task};
 use punctual_node::followers::FOLLOWERS_MAX;
@@ -236,6 +237,35 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("holds in force", count(limits::HOLDS_MAX), "422 `invalid`"),
         ("`share.weight`", format!("1 to {}", count(limits::SHARE_WEIGHT_MAX)), "422 `invalid`"),
         ("`pause_after`", format!("1 to {}", count(limits::PAUSE_AFTER_MAX)), "422 `invalid`"),
+        ("alerts of a job, channels of an alert", count(limits::ALERTS_MAX), "422 `invalid`"),
+        (
+            "`after` and `of` of an alert",
+            format!("1 to {}", count(limits::ALERT_FAILURES_MAX)),
+            "422 `invalid`",
+        ),
+        (
+            "`by`, `in`, `within` and `repeat` of an alert, at least",
+            format!("{}, `repeat` {}", span(limits::ALERT_SPAN_MIN), span(limits::ALERT_REPEAT_MIN)),
+            "422 `invalid`",
+        ),
+        (
+            "open incidents of a namespace, in the shards of a node",
+            count(limits::INCIDENTS_MAX),
+            "no further incident opens",
+        ),
+        (
+            "incidents of a shard that are over",
+            format!("{}, for {}", count(limits::INCIDENTS_ENDED_MAX), span(limits::INCIDENTS_KEPT)),
+            "the oldest are removed",
+        ),
+        (
+            "different errors of one incident",
+            count(limits::FINGERPRINTS_MAX),
+            "further ones are not notified",
+        ),
+        ("time until a silence of an incident ends", span(limits::PAUSE_MAX), "422 `invalid`"),
+        ("channels in the settings of a node", count(CHANNELS_MAX), "refused at the start"),
+        ("time for which a notification is tried", span(limits::NOTIFY_FOR), "given up"),
         (
             "comment of a decision on a step or a run, reason of a pause",
             bytes(limits::COMMENT_BYTES_MAX),

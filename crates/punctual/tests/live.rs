@@ -52,6 +52,7 @@ impl Scene {
             shard_lease: Duration::from_secs(3),
             cluster: None,
             attempt_keys: None,
+            channels: None,
         })
         .expect("a node can be started");
         assert!(node.handle().wait_until(|status| status.ready).await);

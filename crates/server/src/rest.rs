@@ -26,6 +26,7 @@ pub(crate) mod messages;
 pub(crate) mod cron;
 pub(crate) mod approvals;
 pub(crate) mod dead_letters;
+pub(crate) mod incidents;
 pub(crate) mod namespaces;
 pub(crate) mod whoami;
 pub(crate) mod overview;

@@ -10,9 +10,9 @@ use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use crate::rest::{
-    approvals, calendars, cron, dead_letters, descriptors, events, export, fires, health, holds, job_list,
-    job_log, jobs, live, locks, logs, messages, namespaces, nodes, overview, problem, progress, queues,
-    revisions, run_actions, runs, skips, statistics, steps, tokens, whoami, why,
+    approvals, calendars, cron, dead_letters, descriptors, events, export, fires, health, holds, incidents,
+    job_list, job_log, jobs, live, locks, logs, messages, namespaces, nodes, overview, problem, progress,
+    queues, revisions, run_actions, runs, skips, statistics, steps, tokens, whoami, why,
 };
 use crate::{Endpoints, console, metrics, openapi};
 
@@ -71,6 +71,7 @@ pub(crate) const VALIDATE: &str = "/api/v1/namespaces/{namespace}/jobs/validate"
 pub fn table() -> Vec<Route> {
     let mut routes = jobs_and_calendars();
     routes.extend(runs_and_dead_letters());
+    routes.extend(alerts());
     routes.extend(queues_and_messages());
     routes.extend(locks());
     routes.extend(cluster_and_server());
@@ -186,6 +187,22 @@ fn runs_and_dead_letters() -> Vec<Route> {
             Right::Run,
             dead_letters::discard,
         ),
+    ]
+}
+
+fn alerts() -> Vec<Route> {
+    vec![
+        row(M::GET, "/api/v1/namespaces/{namespace}/incidents", Right::Read, incidents::list),
+        row(M::GET, "/api/v1/namespaces/{namespace}/incidents/{id}", Right::Read, incidents::show),
+        row(
+            M::POST,
+            "/api/v1/namespaces/{namespace}/incidents/{id}/acknowledge",
+            Right::Run,
+            incidents::acknowledge,
+        ),
+        row(M::POST, "/api/v1/namespaces/{namespace}/incidents/{id}/silence", Right::Run, incidents::silence),
+        row(M::GET, "/api/v1/channels", Right::Read, incidents::channels),
+        row(M::POST, "/api/v1/channels/{channel}/test", Right::Admin, incidents::test),
     ]
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
+use punctual_core::alert::{Alert, Condition};
 use punctual_core::command::{ActOnSteps, Command, Expect, Key, PutJob, RetryRun, RunJob, Submit};
 use punctual_core::ids::RunId;
 use punctual_core::job::limit::{Beyond, Limit, Rate, Waiting};
@@ -238,6 +239,7 @@ impl People {
             labels: Labels::from([("team".to_owned(), format!("team-{attempts}"))]),
             search: vec!["ticket".to_owned()],
             limits: limits(dice, &route),
+            alerts: alerts(dice),
             route,
             ..Definition::of(Task::Shell("true".to_owned()))
         }
@@ -318,6 +320,25 @@ fn key(dice: &mut Dice) -> Option<Key> {
 
 fn kept(dice: &mut Dice) -> Duration {
     KEPT_MIN + Duration::from_secs(if dice.one_in(3) { dice.below(3_000) } else { dice.below(40) })
+}
+
+/// Every other job has alerts.
+fn alerts(dice: &mut Dice) -> Vec<Alert> {
+    let span = Duration::from_millis(1_000 + dice.below(20_000));
+    let others = [
+        Condition::FailedOften { of: 2, within: span },
+        Condition::Late { by: span },
+        Condition::Long { by: span },
+        Condition::DeadLetter,
+        Condition::Missing { within: span },
+    ];
+    let mut conditions = vec![Condition::Failed { after: 1 }];
+    conditions.extend(others.into_iter().filter(|_| dice.one_in(3)));
+    let alert = |on| {
+        let channel = "ops".parse().expect("the name of a channel is a name");
+        Alert { on, to: vec![channel], repeat: Duration::from_secs(60) }
+    };
+    if dice.one_in(2) { conditions.into_iter().map(alert).collect() } else { Vec::new() }
 }
 
 /// Limits of the runs of a job. Few runs wait for a rate, and no child runs, which are never skipped: they would

@@ -35,6 +35,26 @@ fn a_late_report_that_replaces_a_newer_checkpoint_is_found() {
 }
 
 #[test]
+fn an_end_that_is_not_notified_is_found() {
+    check(Fault::EndIsNotNotified, "is told as");
+}
+
+#[test]
+fn an_incident_that_a_load_forgets_is_found() {
+    check(Fault::IncidentsAreForgotten, "incidents: ");
+}
+
+#[test]
+fn a_success_that_ends_no_incident_is_found() {
+    check(Fault::SuccessEndsNothing, "has succeeded, and one is open");
+}
+
+#[test]
+fn a_failure_that_is_notified_again_is_found() {
+    check(Fault::FailureIsNotifiedAgain, "is told as");
+}
+
+#[test]
 fn a_move_that_uses_up_an_attempt_is_found() {
     check(Fault::MoveUsesAttempt, "move: ");
 }

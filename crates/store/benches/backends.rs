@@ -266,6 +266,7 @@ fn jobs_over_shards(count: usize) -> Vec<Job> {
             definition: Arc::clone(&definition),
             pause: None,
             failures: 0,
+            watch: None,
             created_at: START,
             updated_at: START,
             cursor: Cursor { next_due: wake_at, wake_at, ..Cursor::default() },

@@ -11,14 +11,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use postcard::ser_flavors::Flavor;
+use punctual_core::Timestamp;
+use punctual_core::alert::Watch;
 use punctual_core::change::{Batch, Change, RowKey};
 use punctual_core::job::{Definition, Job};
 use punctual_core::log::Stream;
 use punctual_core::name::Name;
 use punctual_core::run::{Run, Status};
 use punctual_core::statistics::Period;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 pub(crate) use self::message::{read_message, write_head};
 pub(crate) use self::step::{read_step, step_body, step_state_number};
@@ -117,13 +119,27 @@ pub(crate) fn statistics_kind(period: Period, is_of_job: bool) -> i64 {
     }
 }
 
-/// Listeners, locks and holds are JSON: there are few, and people may look at them.
+/// Listeners, locks, holds and incidents are JSON: there are few, and people may look at them.
 pub(crate) fn write_json(row: &impl Serialize) -> Result<Vec<u8>> {
     serde_json::to_vec(row).map_err(|error| cannot_write(&error))
 }
 
 pub(crate) fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<Arc<T>> {
     serde_json::from_slice(body).map(Arc::new).map_err(|error| cannot_read(&error))
+}
+
+/// What a job watches, as its row stores it. The timer of such a row may be that of a check, so the time of the next fire
+/// is here.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Watched {
+    pub(crate) watch: Box<Watch>,
+    pub(crate) wake_at: Option<Timestamp>,
+}
+
+impl Watched {
+    pub(crate) fn of(job: &Job) -> Option<Watched> {
+        Some(Watched { watch: job.watch.clone()?, wake_at: job.cursor.wake_at })
+    }
 }
 
 pub(crate) fn cannot_read(error: &dyn std::fmt::Display) -> Error {

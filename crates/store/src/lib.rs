@@ -46,8 +46,8 @@ pub use mail::{Mail, Mailboxes};
 pub use membership::{Claim, Lease, Leases, Member, Session, Sessions};
 pub use open::{Opened, folder, folder_of, open};
 pub use reads::{
-    CalendarFilter, Children, End, JobFilter, LetterFilter, NAMESPACE_COUNT_MAX, NamespaceCounts, Reads,
-    RunFilter, StatisticsFilter, StatisticsOf, Stats, StatusCount,
+    CalendarFilter, Children, End, IncidentFilter, JobFilter, LetterFilter, NAMESPACE_COUNT_MAX,
+    NamespaceCounts, Reads, RunFilter, StatisticsFilter, StatisticsOf, Stats, StatusCount,
 };
 pub use shards::Shards;
 pub use token::Tokens;

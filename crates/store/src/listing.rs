@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use punctual_core::Timestamp;
+use punctual_core::alert::Incident;
 use punctual_core::change::{DeadLetter, RunRecord};
 use punctual_core::command::Expect;
 use punctual_core::ids::{RunId, first_id_at};
@@ -14,7 +15,10 @@ use punctual_core::run::{Run, Status};
 use punctual_core::schedule::calendar;
 use punctual_core::statistics::{Bucket, Counts, RecentCounts};
 
-use crate::{CalendarFilter, Children, JobFilter, LetterFilter, RunFilter, StatisticsFilter, StatisticsOf};
+use crate::{
+    CalendarFilter, Children, IncidentFilter, JobFilter, LetterFilter, RunFilter, StatisticsFilter,
+    StatisticsOf,
+};
 
 /// The range of ids a listing may show, both ends included. Ids are in order of creation, so a time range is an id
 /// range.
@@ -116,6 +120,14 @@ impl LetterFilter {
         self.namespace.as_ref().is_none_or(|namespace| letter.namespace == *namespace)
             && self.job.as_ref().is_none_or(|job| letter.job.as_ref() == Some(job))
             && self.since.is_none_or(|since| letter.at >= since)
+    }
+}
+
+impl IncidentFilter {
+    pub(crate) fn takes(&self, incident: &Incident) -> bool {
+        self.namespace.as_ref().is_none_or(|namespace| incident.namespace == *namespace)
+            && self.job.as_ref().is_none_or(|job| incident.job_name() == Some(job))
+            && (incident.is_open() || !self.is_open)
     }
 }
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use punctual_core::alert::Incident;
 use punctual_core::change::{DeadLetter, DeletedJob, Found, Revision, RunRecord, Skip, Want};
 use punctual_core::hold::HoldRecord;
-use punctual_core::ids::{Epoch, JobId, RunId, ShardId};
+use punctual_core::ids::{Epoch, IncidentId, JobId, RunId, ShardId};
 use punctual_core::job::Job;
 use punctual_core::lock::Lock;
 use punctual_core::name::{Name, Namespace};
@@ -102,6 +103,13 @@ pub trait Reads: Send + Sync + fmt::Debug {
     ) -> Result<Vec<Arc<Lock>>>;
     /// The holds of all shards, in order of (shard, number), with those that have just ended.
     async fn holds(&self) -> Result<Vec<Arc<HoldRecord>>>;
+    /// Incidents that match, newest first, before the given one.
+    async fn incidents(
+        &self,
+        filter: &IncidentFilter,
+        before: Option<IncidentId>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Incident>>>;
 
     /// Runs that match, newest id first unless the filter says otherwise, after the given one in that order. A long
     /// result is cut to its end ([`Run::abridge`]): a page of whole results would not fit into memory.
@@ -246,6 +254,14 @@ pub struct LetterFilter {
     pub job: Option<Name>,
     /// Only dead letters from this instant on.
     pub since: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct IncidentFilter {
+    pub namespace: Option<Namespace>,
+    pub job: Option<Name>,
+    /// Only incidents that are open.
+    pub is_open: bool,
 }
 
 /// Which statistics to read. Buckets that begin in [since, until) are read; the caller bounds the span.

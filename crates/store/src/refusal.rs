@@ -50,6 +50,7 @@ fn check_shard(shard: ShardId, shards: u16, key: &RowKey, change: &Change) -> Re
         | RowKey::Hold(number)
         | RowKey::Message(_, MessagePosition { number, .. }) => RunId(*number).shard(),
         RowKey::Approval(key) => key.run.shard(),
+        RowKey::Incident(id) => id.shard(),
         RowKey::Statistics(key) => key.shard,
         RowKey::Term(term) => term.run.shard(),
         RowKey::Queue(_) => match change {
@@ -94,6 +95,7 @@ impl std::fmt::Display for Named<'_> {
             RowKey::Lock(fence) => write!(f, "the lock under fence {fence}"),
             RowKey::Hold(number) => write!(f, "hold {number}"),
             RowKey::Approval(key) => write!(f, "the approval of step {} of run {}", key.step, key.run),
+            RowKey::Incident(id) => write!(f, "incident {id}"),
             RowKey::Unique(key) => write!(f, "key `{key}`"),
             RowKey::Skip(id, _, from) => write!(f, "the skip record of job {id} from {from}"),
             RowKey::Statistics(key) => {

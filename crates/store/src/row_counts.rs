@@ -33,6 +33,7 @@ impl RowCounts {
                 | RowKey::Lock(_)
                 | RowKey::Hold(_)
                 | RowKey::Approval(_)
+                | RowKey::Incident(_)
                 | RowKey::Unique(_)
                 | RowKey::Skip(..)
                 | RowKey::Statistics(_)

@@ -50,6 +50,7 @@ impl Story {
             definition: Arc::new(Definition { schedules, ..Definition::of(Task::Noop) }),
             pause: None,
             failures: 0,
+            watch: None,
             created_at: at(0),
             updated_at: at(0),
             cursor: Cursor::default(),

@@ -3,6 +3,7 @@
 //! Every field is optional for serde; missing fields and fields that do not go together are reported here,
 //! with the name of the field. `core` then checks the whole definition.
 
+mod alert;
 mod limit;
 mod one_or_many;
 mod policy;
@@ -26,6 +27,7 @@ use crate::schema;
 use crate::text::{Span, small};
 use crate::tree::{Node, Value};
 
+pub use alert::{Alert, AlertOn, Alerts};
 pub use limit::{Beyond, Limit, Limits, Rate, Starts};
 pub use one_or_many::OneOrMany;
 pub use policy::{Backoff, Keep, Misfire, MisfirePolicy, Overlap, Retry, RetryOn, Share, Unique};
@@ -99,6 +101,9 @@ pub struct JobFile {
     /// How many failed runs in a row pause the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pause_after: Option<u32>,
+    /// The conditions under which people are notified.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alerts: Option<Alerts>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep: Option<Keep>,
 }
@@ -211,6 +216,9 @@ impl JobFile {
         definition.unique = self.unique.map(Unique::into_core).transpose()?;
         definition.dead_letter = self.dead_letter.unwrap_or(definition.dead_letter);
         definition.pause_after = self.pause_after;
+        if let Some(alerts) = self.alerts {
+            definition.alerts = alerts.convert("alerts", Alert::into_core)?;
+        }
         definition.keep = self.keep.unwrap_or_default().into_core();
         definition.check()?;
         Ok(Draft { namespace, name, definition: Arc::new(definition) })
@@ -241,6 +249,7 @@ impl JobFile {
             unique: definition.unique.as_ref().map(Unique::of),
             dead_letter: Some(definition.dead_letter),
             pause_after: definition.pause_after,
+            alerts: Alerts::of(definition.alerts.iter().map(Alert::of).collect()),
             keep: Some(Keep::of(&definition.keep)),
         }
     }

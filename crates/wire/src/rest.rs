@@ -15,6 +15,7 @@ mod decide;
 mod graph;
 mod history;
 mod hold;
+mod incident;
 mod job;
 mod listed;
 mod live;
@@ -51,6 +52,7 @@ pub use graph::{
 };
 pub use history::{Line, Resume, Skip, Stats, Step, Workflow};
 pub use hold::{HeldFires, Hold, PutHold};
+pub use incident::{Channel, Incident, Silence, SilenceIncident};
 pub use job::{Cursor, Fire, Job, JobState, MADE_HEADER, Made, Pause, PauseJob};
 pub use listed::{
     ActOnRuns, ActedOnRuns, ChosenRuns, LastRun, RunAction, RunPage, RunsMatching, StateCounts,

@@ -23,7 +23,8 @@ mod procfs;
 pub mod session;
 
 pub use driver::HEARTBEAT;
-pub use egress::{Egress, NotARule, Resolver, Rule};
+pub use egress::{Egress, NotARule, Refused, Resolver, Rule};
+pub use executor::{Caller, Reply};
 pub use in_process::{Closed, Handle, Worker};
 pub use log::LogSink;
 pub use punctual_core::attempt::Order;

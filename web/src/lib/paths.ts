@@ -2,6 +2,7 @@
 export const paths = {
   now: '/',
   approvals: '/approvals',
+  incidents: '/incidents',
   jobs: '/jobs',
   jobNew: '/new-job',
   job: '/jobs/:name',

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::RunId;
+use crate::ids::{IncidentId, RunId};
 use crate::job;
 use crate::lock;
 use crate::name::{Name, Namespace};
@@ -46,6 +46,10 @@ pub enum Refusal {
     WrongStep { step: Name, state: Cow<'static, str>, hint: Cow<'static, str> },
     #[error("run {0} has a newer attempt: this one was given up and should stop")]
     OutdatedToken(RunId),
+    #[error("no incident {0}: it is not known, or it was over more than a week ago")]
+    NoSuchIncident(IncidentId),
+    #[error("incident {0} is over")]
+    IncidentOver(IncidentId),
     #[error("{0}")]
     Invalid(#[from] job::Invalid),
     #[error("job `{0}` is paused: resume it, and what waits for it goes on")]

@@ -5,7 +5,7 @@ use super::{Definition, Invalid, Share, check_description, limit};
 use crate::task::{self, Task};
 use crate::template::Scope;
 use crate::workflow::{Step, Work, Workflow};
-use crate::{limits, schedule};
+use crate::{alert, limits, schedule};
 
 impl Definition {
     /// Refuses an invalid definition. Every endpoint calls it before anything is stored.
@@ -36,6 +36,7 @@ impl Definition {
         }
         self.check_task(scope)?;
         self.route.check()?;
+        alert::check(&self.alerts)?;
         self.check_numbers()
     }
 

@@ -62,19 +62,24 @@ impl Job {
     pub fn pause(&mut self, pause: Pause) {
         self.unplan();
         self.cursor.wake_at = pause.until;
+        let since = pause.since;
         self.pause = Some(Box::new(pause));
+        self.watch_from(since);
     }
 
     /// Plans the first due time after `now`. `has_fires` says whether a run that a schedule made is active.
     pub fn resume(&mut self, has_fires: bool, now: Timestamp) {
         (self.pause, self.failures) = (None, 0);
+        self.watch_from(now);
         self.plan_from(has_fires, now);
     }
 
-    /// How many runs have failed in a row, this one included, while the job has `pause_after`. `None` means that the run
+    /// How many runs have failed in a row, this one included, while they are counted. `None` means that the run
     /// does not change the number.
     pub fn failures_with(&self, ended: &Run) -> Option<u32> {
-        self.definition.pause_after?;
+        if !self.definition.counts_failures() {
+            return None;
+        }
         let failures = match ended.status() {
             Status::Failed | Status::TimedOut => self.failures.saturating_add(1),
             Status::Succeeded => 0,

@@ -29,11 +29,13 @@ impl Job {
             definition,
             pause: None,
             failures: 0,
+            watch: None,
             created_at,
             updated_at,
             cursor,
         };
         job.plan_from(false, now);
+        job.watch_from(now);
         job
     }
 
@@ -47,7 +49,11 @@ impl Job {
         let only_days = !same_schedule && self.definition.has_schedules_of(&definition);
         let hanging = if only_days { self.hanging_due() } else { None };
         self.revision += 1;
+        let same_alerts = self.definition.alerts == definition.alerts;
         self.definition = definition;
+        if !same_alerts {
+            self.watch_from(now);
+        }
         self.updated_at = now;
         if !same_schedule && !only_days {
             self.cursor.fires.clear();

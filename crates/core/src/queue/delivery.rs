@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Body, IdText, Message, MessageId, MessageStatus, QueueNumber, Sender};
 use crate::Timestamp;
+use crate::alert::Notification;
 use crate::ids::{RunId, ShardId, made_at};
 use crate::run::{Assignee, Status};
 use crate::topic::{Listener, TopicKey, Wake};
@@ -125,6 +126,8 @@ pub enum Content {
     Listen { topic: TopicKey, listener: Listener, key: Option<Arc<str>> },
     /// Removes a step that waits no more.
     StopListening { topic: TopicKey, step: StepKey },
+    /// Notifies people through a channel. It is sent by the node, not to another shard.
+    Notify(Box<Notification>),
 }
 
 /// The number under which end notices are stored among the messages. No queue gets this number.

@@ -101,6 +101,7 @@ impl Shard {
             self.skip_dropped(&before, &after);
             self.revise(&after, after.state());
             self.listen_to_topics(&after, cx);
+            self.end_removed(id, Some(&after.definition), cx);
             if !(before.definition.limits.is_empty() && after.definition.limits.is_empty()) {
                 self.recount(id, cx);
             }
@@ -191,6 +192,7 @@ impl Shard {
             self.dirty.deleted_jobs.push(gone);
             self.pins.job(self.next_batch(), (namespace.clone(), name.clone()), None);
         }
+        self.end_removed(id, None, cx);
         for run in theirs {
             self.stop(run, Cause::JobDeleted, cx);
         }

@@ -200,7 +200,7 @@ impl Shard {
         let reply = self.launch(run, launch, cx);
         // A run that was skipped at once tried nothing, so the dead letter stays.
         if self.runs.contains_key(&run) {
-            self.decide(record);
+            self.decide(record, cx);
         }
         if matches!(&reply, Ok(Answer::Run(made)) if made.status() == Status::Skipped) {
             self.drop_reused(run);

@@ -89,12 +89,12 @@ impl Shard {
         self.as_it_is(namespace, run)
     }
 
-    pub(super) fn discard(&mut self, namespace: &Namespace, run: RunId) -> Reply {
+    pub(super) fn discard(&mut self, namespace: &Namespace, run: RunId, cx: &mut Context<'_>) -> Reply {
         let live = self.runs.get(&run).is_some_and(|live| live.run.namespace == *namespace);
         let record = self.record(namespace, run);
         match record {
             Some(record) if record.dead_letter => {
-                self.decide(record);
+                self.decide(record, cx);
                 Ok(Answer::Discarded)
             }
             Some(_) => Err(Refusal::NotADeadLetter(run)),
@@ -131,10 +131,11 @@ impl Shard {
     }
 
     /// Clears the dead letter of a run that was replayed or discarded.
-    pub(super) fn decide(&mut self, record: RunRecord) {
+    pub(super) fn decide(&mut self, record: RunRecord, cx: &mut Context<'_>) {
         if !record.dead_letter {
             return;
         }
+        self.letter_decided(&record.run, cx);
         let run = record.run.id;
         match self.dirty.settled.iter_mut().find(|settled| settled.run.id == run) {
             Some(settled) => settled.dead = false,

@@ -1,4 +1,4 @@
-//! How many approvals wait, or locks are held, in each namespace.
+//! How many approvals wait, locks are held, or incidents are open in each namespace.
 
 use std::collections::BTreeMap;
 

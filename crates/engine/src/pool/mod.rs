@@ -19,7 +19,7 @@ use std::time::Duration;
 use punctual_core::attempt::{Order, Report};
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 use punctual_core::job::{Invalid, Strategy};
-use punctual_core::name::Namespace;
+use punctual_core::name::{Name, Namespace};
 use punctual_core::run::{Assignee, Lack};
 use punctual_core::time::Elapsed;
 use punctual_core::worker::Announcement;
@@ -49,6 +49,9 @@ pub struct Pool {
     children: ChildrenByWorker,
     approvals: CountByNamespace,
     locks: CountByNamespace,
+    incidents: CountByNamespace,
+    /// The channels of alerts that name none.
+    channels: Vec<Name>,
     /// The roster's change counter when the queues were last checked.
     seen: u64,
     /// Live runs in the memory of all shards.
@@ -203,6 +206,28 @@ impl Pool {
         self.approvals.began(namespace, shard);
     }
 
+    /// Sets the channels of alerts that name none.
+    pub fn set_channels(&mut self, channels: Vec<Name>) {
+        self.channels = channels;
+    }
+
+    pub(crate) fn channels(&self) -> &[Name] {
+        &self.channels
+    }
+
+    /// How many incidents are open in a namespace, in all shards.
+    pub fn incidents(&self, namespace: &Namespace) -> usize {
+        self.incidents.of(namespace)
+    }
+
+    pub(crate) fn incident_opened(&mut self, namespace: &Namespace, shard: ShardId) {
+        self.incidents.began(namespace, shard);
+    }
+
+    pub(crate) fn incident_ended(&mut self, namespace: &Namespace, shard: ShardId) {
+        self.incidents.ended(namespace, shard);
+    }
+
     pub(crate) fn approval_ended(&mut self, namespace: &Namespace, shard: ShardId) {
         self.approvals.ended(namespace, shard);
     }
@@ -316,6 +341,7 @@ impl Pool {
         self.live -= live_runs;
         self.approvals.forget(shard);
         self.locks.forget(shard);
+        self.incidents.forget(shard);
         self.forget_ready(shard);
     }
 
@@ -327,6 +353,7 @@ impl Pool {
         self.children.forget(shard);
         self.approvals.forget(shard);
         self.locks.forget(shard);
+        self.incidents.forget(shard);
         self.in_queues.remove(&shard);
     }
 

@@ -105,6 +105,11 @@ impl Rows {
             _ => None,
         });
         let rates = rates.collect();
+        let incidents = self.all().filter_map(|row| match row {
+            Row::Incident(incident) if incident.id.shard() == shard => Some(Arc::clone(incident)),
+            _ => None,
+        });
+        let incidents = incidents.collect();
         Loaded {
             shard,
             epoch: EPOCH,
@@ -115,6 +120,7 @@ impl Rows {
             listeners,
             locks,
             holds,
+            incidents,
             queues,
             recent_counts,
             rates,
@@ -245,7 +251,7 @@ impl Rows {
 
 fn timer(row: &Row) -> Option<TimerPosition> {
     match row {
-        Row::Job(job) => Some(TimerPosition { at: job.cursor.wake_at?, id: job.id.0 }),
+        Row::Job(job) => Some(TimerPosition { at: job.timer_at()?, id: job.id.0 }),
         Row::Run(run) => Some(TimerPosition { at: run.wake_at()?, id: run.id.0 }),
         Row::Message(message) => Some(TimerPosition { at: message.wake_at(), id: message.id.number }),
         _ => None,

@@ -56,6 +56,7 @@ fn alone(store: &Arc<Memory>) -> (Node, watch::Sender<Leaders>) {
         shard_lease: Duration::from_secs(3),
         cluster: None,
         attempt_keys: None,
+        channels: None,
     };
     (Node::start_in(forwarding, config).unwrap(), lead)
 }
@@ -78,6 +79,7 @@ async fn planned_with_older_data(store: &Memory, count: usize) {
             definition: Arc::new(definition),
             pause: None,
             failures: 0,
+            watch: None,
             created_at: NOW,
             updated_at: NOW,
             cursor: Cursor { fired_through: NOW, ..Cursor::default() },

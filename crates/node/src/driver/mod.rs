@@ -37,6 +37,7 @@ use punctual_core::change::Want;
 use punctual_core::command::Command;
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 use punctual_core::limits::COMMIT_BATCH_MAX;
+use punctual_core::name::Name;
 use punctual_core::planted::{Fault, is_planted};
 use punctual_core::time::{Elapsed, Moment};
 use punctual_core::worker::Announcement;
@@ -398,6 +399,11 @@ impl Driver {
 
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// Sets the channels of alerts that name none.
+    pub fn set_channels(&mut self, channels: Vec<Name>) {
+        self.pool.set_channels(channels);
     }
 
     pub fn pool(&self) -> &Pool {

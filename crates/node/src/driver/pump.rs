@@ -446,8 +446,8 @@ pub(super) fn size_of_report(report: &Report) -> usize {
     }
 }
 
-/// The answer to a command for a shard that does not exist. Only an invalid id leads here, so its run or message does
-/// not exist either.
+/// The answer to a command for a shard that does not exist. Only an invalid id leads here, so its run, message or
+/// incident does not exist either.
 fn no_such_shard(command: &Command) -> Result<Answer, Failure> {
     let failure = match command {
         Command::Queue(Ask::Act(_)) => return Ok(Answer::Queue(Said::Acted(Acted::default()))),
@@ -461,6 +461,7 @@ fn no_such_shard(command: &Command) -> Result<Answer, Failure> {
         | Command::Progress { run, .. }
         | Command::ActOnSteps(ActOnSteps { run, .. })
         | Command::RetryRun(RetryRun { run, .. }) => Failure::Refused(Refusal::NoSuchRun(*run)),
+        Command::ActOnIncident(ask) => Failure::Refused(Refusal::NoSuchIncident(ask.incident)),
         _ => Failure::Unavailable("the store has no shard for it; check the id".to_owned()),
     };
     Err(failure)

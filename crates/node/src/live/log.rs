@@ -144,6 +144,9 @@ impl Changed {
                 }
                 // It changes when jobs start.
                 Row::Hold(_) => Some(Changed::SomeJob),
+                Row::Incident(incident) => {
+                    Some(Changed::Job(incident.namespace.clone(), incident.job_name()?.clone()))
+                }
                 Row::DeletedJob(_)
                 | Row::Revision(_)
                 | Row::Listener(_)

@@ -13,7 +13,7 @@ use punctual_core::command::{Answer, Command};
 use punctual_core::cross_shard::CrossShardRequest;
 use punctual_core::ids::WorkerId;
 use punctual_core::name::Namespace;
-use punctual_core::queue::{self, Act, Delivered, Said, Verb};
+use punctual_core::queue::{self, Act, Content, Delivered, EndNotice, Said, Verb};
 use punctual_core::time::{Clock, Moment};
 use punctual_engine::Ticket;
 use punctual_failpoint::{Point, hit};
@@ -34,6 +34,7 @@ use crate::followers::Followers;
 use crate::handle::{Ask, Handle, Idle, LOOKS_MAX, Look, Looked, Status, WhenIdle};
 use crate::leaders::Leaders;
 use crate::metrics::Metrics;
+use crate::notifier::Notice;
 use crate::watched::WatchedQueue;
 
 /// Maximum number of asks and reports handed to the driver before it settles.
@@ -58,6 +59,8 @@ pub(super) struct Channels {
     pub(super) leaders: Option<watch::Sender<Leaders>>,
     /// Its length is bounded by the runs and undelivered notices in memory.
     pub(super) courier: mpsc::UnboundedSender<CrossShardRequest>,
+    /// Its length is bounded by the notices that are open.
+    pub(super) notifier: mpsc::UnboundedSender<Notice>,
 }
 
 pub(super) struct EventLoop {
@@ -417,6 +420,10 @@ impl EventLoop {
                     self.metrics.ordered(&order, self.clock.now());
                     orders.entry(worker).or_default().push(order);
                 }
+                Output::CrossShard(CrossShardRequest::Tell(EndNotice {
+                    number,
+                    content: Content::Notify(notification),
+                })) => drop(self.channels.notifier.send(Notice { number, notification })),
                 Output::CrossShard(request) => {
                     if let CrossShardRequest::Deliver(assignment) = &request {
                         self.metrics.began(assignment, self.clock.now());

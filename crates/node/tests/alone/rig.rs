@@ -27,6 +27,7 @@ pub(crate) async fn node_with(store: &Arc<Memory>, clock: Arc<dyn Clock>) -> Nod
         shard_lease: Duration::from_secs(3),
         cluster: None,
         attempt_keys: None,
+        channels: None,
     };
     let node = Node::start(config).expect("a node starts");
     assert!(node.handle().wait_until(|status| status.ready).await);

@@ -91,6 +91,7 @@ impl Center {
             shard_lease: Duration::from_secs(3),
             cluster: None,
             attempt_keys: None,
+            channels: None,
         })
         .unwrap();
         assert!(node.handle().wait_until(|status| status.ready).await);

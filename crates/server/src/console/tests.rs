@@ -42,6 +42,7 @@ impl Scene {
             shard_lease: Duration::from_secs(3),
             cluster: None,
             attempt_keys: None,
+            channels: None,
         })
         .unwrap();
         // Behind a gate: the files are served to callers without a token.

@@ -60,6 +60,7 @@ impl Scene {
             shard_lease: LEASE,
             cluster: Some(cluster),
             attempt_keys: None,
+            channels: None,
         });
         let node = node.unwrap();
         let carrying = tokio::spawn(post.clone().carry(node.handle()));

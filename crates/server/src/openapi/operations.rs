@@ -4,6 +4,7 @@
 //! that any request, any body or any change can get are added automatically.
 
 mod locks;
+mod alerts;
 mod queues;
 mod runs;
 
@@ -40,7 +41,7 @@ pub(super) fn operations() -> Vec<Operation> {
         runs::live(),
         dead_letters(),
     ];
-    let of_queues = [queues::queues(), queues::messages(), locks::locks()];
+    let of_queues = [queues::queues(), queues::messages(), locks::locks(), alerts::alerts()];
     let others = of_queues.into_iter().chain([the_rest(), workers(), console()]);
     about_jobs.into_iter().chain(others).flatten().collect()
 }

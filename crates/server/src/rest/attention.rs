@@ -1,4 +1,5 @@
-//! What needs a person: lost nodes, clocks, runs that no worker fits, dead letters, approvals, paused jobs.
+//! What needs a person: lost nodes, clocks, runs that no worker fits, incidents, dead letters, approvals,
+//! paused jobs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,9 +9,9 @@ use punctual_core::job::Pause;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::run::{Reason, State, Status};
 use punctual_core::schedule::format_duration;
-use punctual_store::{Durability, LetterFilter, RunFilter};
+use punctual_store::{Durability, IncidentFilter, LetterFilter, RunFilter};
 use punctual_wire::Text;
-use punctual_wire::rest::{Attention, AttentionKind, Node};
+use punctual_wire::rest::{Attention, AttentionKind, Incident, Node};
 
 use super::overview::entry;
 use super::problem::Failed;
@@ -18,7 +19,7 @@ use crate::Endpoints;
 
 /// Entries in one answer.
 pub(crate) const MAX: usize = 100;
-/// Dead letters, approvals and ready runs that are read and grouped by job.
+/// Incidents, dead letters, approvals and ready runs that are read and grouped by job.
 const READ_MAX: usize = 1000;
 /// A node whose system clock differs by more from the store's gets a warning.
 const OFFSET_MAX: Duration = Duration::from_secs(1);
@@ -32,6 +33,7 @@ pub(crate) async fn list(
 ) -> Result<Vec<Attention>, Failed> {
     let mut all = of_nodes(endpoints, nodes);
     all.extend(unfit_runs(endpoints, namespace).await?);
+    all.extend(incidents(endpoints, namespace).await?);
     all.extend(dead_letters(endpoints, namespace).await?);
     all.extend(approvals(endpoints, namespace).await?);
     all.extend(paused.iter().map(|(namespace, job, pause)| Attention {
@@ -115,6 +117,22 @@ async fn unfit_runs(
         add(&mut groups, (run.namespace.clone(), job), *since, || reason.to_string());
     }
     Ok(grouped(AttentionKind::NoWorkerFits, groups))
+}
+
+/// Open incidents that nobody has acknowledged, by job. Each entry has the words of the newest.
+async fn incidents(
+    endpoints: &Endpoints,
+    namespace: Option<&Namespace>,
+) -> Result<impl Iterator<Item = Attention>, Failed> {
+    let filter = IncidentFilter { namespace: namespace.cloned(), is_open: true, ..IncidentFilter::default() };
+    let mut groups = BTreeMap::new();
+    for incident in endpoints.handle.reads().incidents(&filter, None, READ_MAX).await? {
+        if incident.acknowledged.is_none() {
+            let owner = (incident.namespace.clone(), incident.job_name().cloned());
+            add(&mut groups, owner, incident.opened_at, || Incident::from(&*incident).condition);
+        }
+    }
+    Ok(grouped(AttentionKind::Incidents, groups))
 }
 
 async fn dead_letters(

@@ -23,6 +23,7 @@ use serde::Deserialize;
 
 use super::ask::unexpected;
 use super::body::{FileBody, MaybeJson, PatchBody};
+use super::incidents::check_channels;
 use super::problem::Failed;
 use super::request::{Asked, Expected, IdempotencyKey, In, Named};
 use crate::Endpoints;
@@ -51,6 +52,7 @@ pub(crate) async fn put(
 
 async fn save(endpoints: &Endpoints, at: Named, expect: Expect, node: Node) -> Result<Response, Failed> {
     let draft = job_file::read_for(node, &at.namespace, &at.name)?;
+    check_channels(endpoints.handle.channels(), &draft.definition)?;
     let put = PutJob { namespace: at.namespace, name: at.name, definition: draft.definition, expect };
     let (job, made) = endpoints.ask_job(Command::PutJob(put)).await?;
     let status = if made == Made::Created { StatusCode::CREATED } else { StatusCode::OK };
@@ -83,6 +85,7 @@ pub(crate) async fn patch(
         }
         let file = JobFile::of(&job.namespace, &job.name, &job.definition);
         let draft = job_file::patched(&file, patch.clone())?;
+        check_channels(endpoints.handle.channels(), &draft.definition)?;
         let put = PutJob {
             namespace: draft.namespace,
             name: draft.name,
@@ -126,6 +129,7 @@ async fn check(
     node: Node,
 ) -> Result<Checked, Failed> {
     let draft = job_file::read_in(node, namespace)?;
+    check_channels(endpoints.handle.channels(), &draft.definition)?;
     let definition = endpoints.handle.with_calendars(&draft.namespace, draft.definition).await?;
     let definition = endpoints.handle.with_descriptor(&draft.namespace, definition).await?;
     definition.check().map_err(|invalid| Failed(Refusal::Invalid(invalid).into()))?;

@@ -110,6 +110,10 @@ pub(crate) struct TokenAt(pub(crate) Name);
 #[derive(Debug)]
 pub(crate) struct WorkerAt(pub(crate) String);
 
+/// `/channels/{channel}/…`
+#[derive(Debug)]
+pub(crate) struct ChannelAt(pub(crate) Name);
+
 /// `/assets/{file}`
 #[derive(Debug)]
 pub(crate) struct FileAt(pub(crate) String);
@@ -181,6 +185,14 @@ impl<S: Send + Sync> FromRequestParts<S> for TokenAt {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failed> {
         Segments::of(parts, state).await?.read("name", str::parse).map(TokenAt)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for ChannelAt {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failed> {
+        Segments::of(parts, state).await?.read("channel", str::parse).map(ChannelAt)
     }
 }
 

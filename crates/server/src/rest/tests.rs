@@ -8,6 +8,7 @@ mod dead_letters;
 mod looking;
 mod live;
 mod overview;
+mod incidents;
 mod listing;
 mod why;
 
@@ -67,6 +68,7 @@ impl Scene {
             shard_lease: Duration::from_secs(3),
             cluster: None,
             attempt_keys: Some(AttemptKeys::of(b"a secret of the tests")),
+            channels: None,
         })
         .unwrap();
         let handle = node.handle();

@@ -8,6 +8,7 @@ mod jobs;
 mod priority;
 mod keys;
 mod dead_letters;
+mod incidents;
 mod asks;
 mod dated;
 mod leaders;
@@ -42,6 +43,7 @@ use dated::Dated;
 use dead_letters::DeadLetters;
 pub(crate) use deliveries::{Deliveries, Scene};
 use holds::Holds;
+use incidents::Incidents;
 use jobs::Jobs;
 use keys::Keys;
 use late::Late;
@@ -62,6 +64,7 @@ pub(crate) struct Witness {
     jobs: Jobs,
     keys: Keys,
     pub(crate) dead_letters: DeadLetters,
+    pub(crate) incidents: Incidents,
     pub(crate) asks: Asks,
     dated: Dated,
     pub(crate) leaders: Leaders,
@@ -111,6 +114,7 @@ impl Witness {
         self.statistics.landed(batch, &born, seen);
         self.steps.landed(batch, &born, (&self.jobs, &self.runs, &self.asks), seen)?;
         self.topics.landed(batch, &born, seen)?;
+        self.incidents.landed(batch, seen)?;
         self.late.landed(&born, &self.jobs, now.clock, seen)?;
         self.messages.landed(batch, now.reached, seen)?;
         self.deliveries.landed(batch, &self.messages, now.time);
@@ -231,7 +235,8 @@ impl Witness {
         self.locks.at_rest()?;
         self.deliveries.at_rest(&self.messages, reached)?;
         self.runs.all_ended()?;
-        self.topics.at_rest(|job| self.jobs.is_paused(job))?;
+        self.topics.at_rest(reached, |job| self.jobs.is_paused(job))?;
+        self.incidents.at_rest(reached)?;
         self.asks.cancels_held(&self.runs)
     }
 }

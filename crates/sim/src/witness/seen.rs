@@ -61,6 +61,9 @@ seen! {
     holds,
     held_runs,
     kept_fires,
+    /// Incidents that were opened, and notifications about them.
+    incidents,
+    notified,
     /// Requests between shards that were carried out.
     exchanges,
     /// Runs that steps, the ends of other jobs, and events have started.

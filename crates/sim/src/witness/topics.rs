@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use punctual_core::Timestamp;
 use punctual_core::change::{Batch, Change, Holder, Row, RowKey};
 use punctual_core::ids::RunId;
 use punctual_core::name::Name;
@@ -15,6 +16,7 @@ use punctual_core::topic::{Listener, ListenerRecord, Topic, TopicKey, Wake, What
 use punctual_core::workflow::{State, StepKey, StepRecord};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::incidents::SENT_WITHIN;
 use super::{Seen, Verdict};
 
 type Listeners = BTreeMap<i64, Arc<ListenerRecord>>;
@@ -225,14 +227,19 @@ impl Topics {
         records.filter(|record| matches!(record.listener, Listener::Step(_)))
     }
 
-    /// `is_paused` tells whether a job is paused: a message for it waits.
-    pub(super) fn at_rest(&self, is_paused: impl Fn(&Name) -> bool) -> Verdict {
+    /// `is_paused` tells whether a job is paused: a message for it waits. An incident that goes on is notified again and again,
+    /// also shortly before the end.
+    pub(super) fn at_rest(&self, reached: Timestamp, is_paused: impl Fn(&Name) -> bool) -> Verdict {
         if let Some(ListenerRecord { topic, listener, .. }) = self.steps().next() {
             return Err(format!("topics: {listener} listens to {} for ever", topic.topic));
         }
-        let waits = |content: &Content| {
-            matches!(content, Content::Wake(wake) if matches!(wake.happening.what, What::Message(_))
-                && matches!(&wake.listener, Listener::Job(job) if is_paused(job)))
+        let waits = |content: &Content| match content {
+            Content::Wake(wake) => {
+                let is_message = matches!(wake.happening.what, What::Message(_));
+                is_message && matches!(&wake.listener, Listener::Job(job) if is_paused(job))
+            }
+            Content::Notify(notification) => notification.at + SENT_WITHIN > reached,
+            _ => false,
         };
         match self.open.iter().find(|(_, content)| !waits(content)) {
             None => Ok(()),

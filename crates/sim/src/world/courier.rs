@@ -3,8 +3,9 @@
 //! It is `node::courier` with the same exchanges. An answer that is lost starts the exchange anew; a node that dies forgets
 //! its exchanges, and the next leader of the shard begins them again.
 
+use punctual_core::alert::Notification;
 use punctual_core::command::{Answer, Refusal};
-use punctual_core::cross_shard::{CrossShardRequest, Exchange, Next};
+use punctual_core::cross_shard::{CrossShardRequest, Exchange, Next, Subject};
 
 use super::World;
 use super::events::{Asker, Happening};
@@ -36,12 +37,29 @@ impl World {
     fn go_on(&mut self, running: Running, next: Next) {
         match next {
             Next::Ask(command) => self.ask_at(running.by, *command, Asker::Courier(Box::new(running))),
+            Next::Send(notification) => self.notify_people(running, &notification),
             Next::Done => self.witness.seen.exchanges += 1,
             Next::Refused(_) => self.begin_again(running),
             Next::Unexpected(answer) => {
                 self.witnessed(Err(format!("a courier got the answer {answer:?} to {:?}", running.request)));
             }
         }
+    }
+
+    /// The channel of a notification is away now and then. A receiver that got it is asked again if the node does not hear
+    /// of it.
+    fn notify_people(&mut self, mut running: Running, notification: &Notification) {
+        let Subject::Notice(number) = running.request.subject() else { return };
+        if self.dice.one_in(3) {
+            return self.begin_again(running);
+        }
+        let verdict = self.witness.incidents.received(number, notification);
+        self.witnessed(verdict);
+        if self.dice.one_in(4) {
+            return self.begin_again(running);
+        }
+        let next = running.exchange.sent();
+        self.go_on(running, next);
     }
 
     pub(super) fn courier_hears(&mut self, mut running: Running, heard: Result<Answer, Refusal>) {

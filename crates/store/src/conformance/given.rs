@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
+use punctual_core::alert::{Condition, Incident, Subject};
 use punctual_core::attempt::Outcome;
 use punctual_core::change::{
     Batch, Changes, DeadLetter, DeletedJob, Holder, Loaded, Revision, Row, RowKey, Skip, SkipReason,
     UniqueKey,
 };
 use punctual_core::hold::{Fires, Hold, HoldRecord, Scope};
-use punctual_core::ids::{Epoch, Fence, IdMaker, JobId, RunId, ShardId, WorkerId};
+use punctual_core::ids::{Epoch, Fence, IdMaker, IncidentId, JobId, RunId, ShardId, WorkerId};
 use punctual_core::job::{self, Cursor, Definition, Job};
 use punctual_core::lock::{Lock, LockKey};
 use punctual_core::name::{Name, Namespace};
@@ -23,6 +24,7 @@ use punctual_core::search::RunTerm;
 use punctual_core::statistics::{Bucket, Counted, Counts, Period, RecentCounts, Statistics, StatisticsKey};
 use punctual_core::task::Task;
 use punctual_core::topic::{Listener, ListenerRecord, Topic, TopicKey};
+use punctual_core::workflow::ByHand;
 use smallvec::smallvec;
 
 use crate::{Claim, Result, Store};
@@ -111,6 +113,7 @@ impl Leader {
             definition: Arc::new(Definition { schedules: vec![schedule], ..definition }),
             pause: None,
             failures: 0,
+            watch: None,
             created_at: at(-1000),
             updated_at: at(-500),
             cursor: Cursor {
@@ -194,6 +197,30 @@ impl Leader {
         };
         let hold = Hold { scope: Scope::Namespace(namespace("payments/eu")), pause, fires: Fires::Keep };
         HoldRecord { number: self.ids.next(NOW), hold, released_at: Some(at(60)) }
+    }
+
+    /// An open incident of a job.
+    pub fn incident(&mut self, job: &str) -> Incident {
+        let id = IncidentId(self.ids.next(NOW));
+        let on = Condition::Failed { after: 2 };
+        Incident {
+            id,
+            namespace: namespace("default"),
+            subject: Subject::Job { id: JobId(id.0), name: name(job), step: None, on },
+            opened_at: at(0),
+            ended_at: None,
+            last_at: at(5),
+            count: 7,
+            run: None,
+            error: "größe \"full\"".into(),
+            fingerprints: vec![0, u64::MAX],
+            to: vec![name("ops")],
+            repeat: DAY,
+            notified_at: at(5),
+            notified: 2,
+            acknowledged: Some(Box::new(ByHand { by: None, at: at(6), comment: "known".into() })),
+            silence: None,
+        }
     }
 
     pub fn queue(&self, store: &dyn Store, number: u32) -> QueueRecord {

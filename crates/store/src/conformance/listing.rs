@@ -1,6 +1,9 @@
 //! Other listings and counts for the endpoints.
 
+use std::sync::Arc;
+
 use punctual_core::Timestamp;
+use punctual_core::alert::Incident;
 use punctual_core::change::{DeadLetter, Row, RowKey, Skip, SkipReason};
 use punctual_core::ids::{JobId, RunId, ShardId};
 use punctual_core::job::{Cursor, Job};
@@ -8,7 +11,7 @@ use punctual_core::name::{Name, Namespace};
 use punctual_core::run::Run;
 
 use super::given::*;
-use crate::{JobFilter, LetterFilter, NamespaceCounts, PrunePolicy, Result, Stats, Store};
+use crate::{IncidentFilter, JobFilter, LetterFilter, NamespaceCounts, PrunePolicy, Result, Stats, Store};
 
 /// Jobs are listed in order of namespace, then name, over all shards.
 pub async fn jobs_are_listed_by_namespace_and_name(store: &dyn Store) -> Result<()> {
@@ -98,6 +101,36 @@ pub async fn dead_letters_are_listed_oldest_first(store: &dyn Store) -> Result<(
     assert_eq!(listed(Some("odd"), None, 100).await?, [ids[1], ids[3], ids[5]]);
     assert_eq!(listed(Some("odd"), Some(ids[1]), 1).await?, [ids[3]]);
     assert!(listed(Some("nobody"), None, 100).await?.is_empty());
+    Ok(())
+}
+
+pub async fn incidents_are_listed_newest_first(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let mut incidents = Vec::new();
+    for n in 0..6 {
+        let incident = leader.incident(if n % 2 == 0 { "a" } else { "b" });
+        let ended_at = (n < 4).then(|| at(n));
+        let space = namespace(if n == 5 { "other" } else { "default" });
+        let incident = Incident { ended_at, namespace: space, ..incident };
+        leader.insert(store, [Row::Incident(Arc::new(incident.clone()))]).await?;
+        incidents.push(Arc::new(incident));
+    }
+    let check = async |filter: IncidentFilter, expected: &[usize]| -> Result<()> {
+        let expected: Vec<_> = expected.iter().map(|index| Arc::clone(&incidents[*index])).collect();
+        assert_eq!(store.incidents(&filter, None, 100).await?, expected, "{filter:?}");
+        let first = store.incidents(&filter, None, 1).await?;
+        let before = first.first().map(|incident| incident.id);
+        assert_eq!(store.incidents(&filter, before, 100).await?, expected[first.len()..], "{filter:?}");
+        Ok(())
+    };
+    check(IncidentFilter::default(), &[5, 4, 3, 2, 1, 0]).await?;
+    check(IncidentFilter { is_open: true, ..IncidentFilter::default() }, &[5, 4]).await?;
+    check(IncidentFilter { job: Some(name("b")), ..IncidentFilter::default() }, &[5, 3, 1]).await?;
+    let of_default = IncidentFilter { namespace: Some(namespace("default")), ..IncidentFilter::default() };
+    check(of_default.clone(), &[4, 3, 2, 1, 0]).await?;
+    check(IncidentFilter { job: Some(name("b")), is_open: true, ..of_default }, &[]).await?;
+    let loaded = leader.load(store).await?.incidents;
+    assert_eq!(loaded, incidents, "a shard is loaded with its incidents");
     Ok(())
 }
 

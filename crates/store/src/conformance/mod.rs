@@ -83,6 +83,7 @@ macro_rules! conformance {
                     a_deleted_job_frees_its_name
                     an_edit_replaces_the_definition
                     a_pause_keeps_its_reason_and_its_end
+                    a_check_of_a_job_is_its_timer
                     a_fire_moves_the_cursor
                     a_large_run_reads_back_whole
                     a_listing_carries_the_end_of_a_long_result
@@ -131,6 +132,7 @@ macro_rules! conformance {
                     a_commit_is_seen_in_the_numbers_of_its_shard
                     namespaces_are_listed_with_their_counts
                     dead_letters_are_listed_oldest_first
+                    incidents_are_listed_newest_first
                     dead_letters_are_listed_by_job_and_time
                     revisions_are_listed_newest_first
                     skips_are_listed_newest_first

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use punctual_core::change::{DeletedJob, Row, RowKey, Want};
+use punctual_core::alert::{Alert, Condition};
+use punctual_core::change::{DeletedJob, Row, RowKey, TimerPosition, Want};
 use punctual_core::job::{Cursor, Definition, Job, Pause};
 use punctual_core::limits::{LISTED_OUTPUT_BYTES_MAX, OUTPUT_BYTES_MAX, PARAMS_BYTES_MAX};
 use punctual_core::run::Run;
@@ -11,7 +12,7 @@ use punctual_core::task::{Params, Task};
 
 use super::given::*;
 use super::steps::{approval_of, step_of};
-use crate::{Error, LetterFilter, Result, RunFilter, StatisticsFilter, StatisticsOf, Store};
+use crate::{Error, IncidentFilter, LetterFilter, Result, RunFilter, StatisticsFilter, StatisticsOf, Store};
 
 /// One row of every kind.
 fn one_of_each(store: &dyn Store, leader: &mut Leader) -> Vec<Row> {
@@ -30,6 +31,7 @@ fn one_of_each(store: &dyn Store, leader: &mut Leader) -> Vec<Row> {
         Row::Lock(Arc::new(leader.lock("default", "backup"))),
         Row::Hold(Arc::new(leader.hold())),
         Row::Approval(approval_of(&run, 2)),
+        Row::Incident(Arc::new(leader.incident("its-job"))),
         Row::Unique(key_of(&run, "a-key", at(1000))),
         Row::Skip(skip_of(&job, at(1))),
         statistics_of(leader, &job),
@@ -107,6 +109,10 @@ pub async fn rows_read_back_as_they_were_written(store: &dyn Store) -> Result<()
             Row::Hold(hold) => {
                 assert_eq!(store.load(SHARD, leader.epoch).await?.holds, [Arc::clone(&hold)]);
                 assert_eq!(store.holds().await?, [hold]);
+            }
+
+            Row::Incident(incident) => {
+                assert_eq!(store.incidents(&IncidentFilter::default(), None, 10).await?, [incident]);
             }
             Row::Approval(approval) => assert_eq!(store.approvals(None, None, 10).await?, [approval]),
             Row::Unique(unique) => {
@@ -217,6 +223,32 @@ pub async fn a_pause_keeps_its_reason_and_its_end(store: &dyn Store) -> Result<(
     }
     leader.update(store, [job_row(&job)]).await?;
     assert_eq!(store.job(&job.namespace, &job.name).await?.as_deref(), Some(&job));
+    Ok(())
+}
+
+/// What a job watches is stored with it, and so is its next fire when a check comes first.
+pub async fn a_check_of_a_job_is_its_timer(store: &dyn Store) -> Result<()> {
+    let mut leader = Leader::of(store, SHARD).await?;
+    let job = leader.job("watched");
+    let mut definition = (*job.definition).clone();
+    let on = Condition::Missing { within: DAY };
+    definition.alerts = vec![Alert { on, to: Vec::new(), repeat: DAY }];
+    let fresh = Job::new(job.id, job.namespace.clone(), job.name.clone(), Arc::new(definition), NOW);
+    let next = Some(at(200_000_000));
+    for wake_at in [next, None] {
+        let cursor = Cursor { wake_at, next_due: wake_at, ..fresh.cursor.clone() };
+        let watched = Job { cursor, ..fresh.clone() };
+        let row = job_row(&watched);
+        if wake_at == next {
+            leader.insert(store, [row]).await?;
+        } else {
+            leader.update(store, [row]).await?;
+        }
+        assert_eq!(store.job(&job.namespace, &job.name).await?.as_deref(), Some(&watched));
+        let page = store.due(SHARD, TimerPosition::START, 10).await?;
+        assert_eq!(page.end, Some(TimerPosition { at: NOW + DAY, id: job.id.0 }));
+        assert_eq!(page.jobs.first().map(|job| job.cursor.wake_at), Some(wake_at));
+    }
     Ok(())
 }
 

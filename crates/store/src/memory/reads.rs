@@ -8,12 +8,13 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use punctual_core::alert::Incident;
 use punctual_core::change::{
     DeadLetter, DeletedJob, Found, Revision, Row, RowKey, RunRecord, Skip, TimerPage, TimerPosition,
     UniqueKey, Want,
 };
 use punctual_core::hold::HoldRecord;
-use punctual_core::ids::{Epoch, JobId, RunId, ShardId, Token, first_id_at};
+use punctual_core::ids::{Epoch, IncidentId, JobId, RunId, ShardId, Token, first_id_at};
 use punctual_core::job::{Definition, Job};
 use punctual_core::lock::Lock;
 use punctual_core::name::{Name, Namespace};
@@ -31,8 +32,8 @@ use crate::definitions::StepDefinitions;
 use crate::listing::{Span, listed, looked_up};
 use crate::page_bytes::PageBytes;
 use crate::{
-    CalendarFilter, Children, End, JobFilter, LetterFilter, NAMESPACE_COUNT_MAX, NamespaceCounts, Reads,
-    Result, RunFilter, StatisticsFilter, Stats, StatusCount, refusal,
+    CalendarFilter, Children, End, IncidentFilter, JobFilter, LetterFilter, NAMESPACE_COUNT_MAX,
+    NamespaceCounts, Reads, Result, RunFilter, StatisticsFilter, Stats, StatusCount, refusal,
 };
 
 #[async_trait]
@@ -206,6 +207,24 @@ impl Reads for Memory {
         });
         let mut wanted: Vec<Arc<Lock>> = wanted.cloned().collect();
         wanted.sort_by(|a, b| a.key.cmp(&b.key));
+        wanted.truncate(limit);
+        Ok(wanted)
+    }
+
+    async fn incidents(
+        &self,
+        filter: &IncidentFilter,
+        before: Option<IncidentId>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Incident>>> {
+        let tables = self.tables.lock();
+        let all = tables.rows.values().filter_map(|row| match row {
+            Row::Incident(incident) => Some(incident),
+            _ => None,
+        });
+        let earlier = all.filter(|incident| before.is_none_or(|before| incident.id < before));
+        let mut wanted: Vec<_> = earlier.filter(|incident| filter.takes(incident)).cloned().collect();
+        wanted.sort_by_key(|incident| std::cmp::Reverse(incident.id));
         wanted.truncate(limit);
         Ok(wanted)
     }

@@ -169,7 +169,7 @@ fn queue(shard: ShardId, row: &Row) -> Option<(QueueKey, ShardId, QueueNumber)> 
 
 fn timer(shard: ShardId, row: &Row) -> Option<(ShardId, TimerPosition, RowKey)> {
     let (at, id) = match row {
-        Row::Job(job) => (job.cursor.wake_at?, job.id.0),
+        Row::Job(job) => (job.timer_at()?, job.id.0),
         Row::Run(run) => (run.wake_at()?, run.id.0),
         Row::Message(message) => (message.wake_at(), message.id.number),
         _ => return None,

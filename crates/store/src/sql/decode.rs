@@ -20,10 +20,15 @@ use crate::{Error, Lease, Result, codec, token};
 
 /// Reads the columns `{job}`.
 pub(crate) fn job(row: &dyn Row, definitions: &Mutex<Definitions>) -> Result<Arc<Job>> {
+    let watch = row.text_or_none(14)?.map(codec::from_json::<codec::Watched>).transpose()?;
+    let (watch, wake_at) = match watch {
+        Some(watched) => (Some(watched.watch), watched.wake_at),
+        None => (None, row.instant_or_none(9)?),
+    };
     let cursor = Cursor {
         fired_through: row.instant(7)?,
         next_due: row.instant_or_none(8)?,
-        wake_at: row.instant_or_none(9)?,
+        wake_at,
         fires: codec::from_json(row.text(10)?)?,
         zone_data: row.text_or_none(12)?.map(|text| text.to_owned().into()),
     };
@@ -35,6 +40,7 @@ pub(crate) fn job(row: &dyn Row, definitions: &Mutex<Definitions>) -> Result<Arc
         definition: definitions.lock().read(row.text(11)?)?,
         pause: row.text_or_none(4)?.map(codec::from_json).transpose()?,
         failures: row.number(13)?,
+        watch,
         created_at: row.instant(5)?,
         updated_at: row.instant(6)?,
         cursor,

@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 /// In the order in which `decode::job` reads them.
 const JOB: &str = "id, namespace, name, revision, pause, created_at, updated_at, fired_through, next_due, wake_at, \
      fires, coalesce(definition, (SELECT revisions.definition FROM revisions WHERE revisions.job = jobs.id \
-     AND revisions.revision = jobs.revision)), zone_data, failures";
+     AND revisions.revision = jobs.revision)), zone_data, failures, watch";
 /// In the order in which `decode::queue` reads them.
 const QUEUE: &str = "number, namespace, name, created_at, paused_input, paused_output, queued, messages";
 /// In the order in which `decode::approval` reads them.

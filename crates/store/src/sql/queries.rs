@@ -293,6 +293,14 @@ pub(crate) mod holds {
     pub(crate) const LIST: &str = "SELECT body FROM holds ORDER BY shard, number";
 }
 
+pub(crate) mod incidents {
+    pub(crate) const LOAD: &str = "SELECT body FROM incidents WHERE shard = $1 ORDER BY number";
+    /// Those that ended before $4 are left out.
+    pub(crate) const LIST: &str = "SELECT body FROM incidents /*! FORCE INDEX (PRIMARY) */ \
+         WHERE number < $1 AND namespace = coalesce($2, namespace) AND ($3::text IS NULL OR job = $3) \
+         AND (ended_at IS NULL OR ended_at >= $4) ORDER BY number DESC LIMIT $5";
+}
+
 pub(crate) mod approvals {
     pub(crate) const LIST: &str = "SELECT {approval} FROM approvals /*! FORCE INDEX (PRIMARY) */ \
          WHERE namespace > $1 ORDER BY namespace, run, step_no LIMIT $2";

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use punctual_core::Timestamp;
+use punctual_core::alert::Incident;
 use punctual_core::change::{DeadLetter, DeletedJob, Found, Revision, RunRecord, Skip, Want};
 use punctual_core::hold::HoldRecord;
-use punctual_core::ids::{Epoch, JobId, RunId, ShardId};
+use punctual_core::ids::{Epoch, IncidentId, JobId, RunId, ShardId};
 use punctual_core::job::Job;
 use punctual_core::lock::Lock;
 use punctual_core::log;
@@ -22,16 +23,16 @@ use super::connection::ask;
 use super::counting::Counting;
 use super::messages::Which;
 use super::queries::{
-    approvals, calendars, chunks, dead_letters, deleted_jobs, holds, jobs, locks, queues, revisions, shards,
-    skips, steps,
+    approvals, calendars, chunks, dead_letters, deleted_jobs, holds, incidents, jobs, locks, queues,
+    revisions, shards, skips, steps,
 };
 use super::value::Row;
 use super::walk::Walk;
 use super::{counting, decode, last_runs, namespaces, records, search, statistics};
 use crate::listing::NameSpan;
 use crate::{
-    CalendarFilter, Durability, End, JobFilter, LetterFilter, NamespaceCounts, Reads, Result, RunFilter,
-    StatisticsFilter, Stats, StatusCount, codec,
+    CalendarFilter, Durability, End, IncidentFilter, JobFilter, LetterFilter, NamespaceCounts, Reads, Result,
+    RunFilter, StatisticsFilter, Stats, StatusCount, codec,
 };
 
 #[async_trait]
@@ -237,6 +238,24 @@ impl<B: Backend> Reads for B {
 
     async fn holds(&self) -> Result<Vec<Arc<HoldRecord>>> {
         self.list(work!(|c| c.all(ask!(holds::LIST), |row| codec::read_json(row.bytes(0)?)).await)).await
+    }
+
+    async fn incidents(
+        &self,
+        filter: &IncidentFilter,
+        before: Option<IncidentId>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Incident>>> {
+        let IncidentFilter { namespace, job, is_open } = filter;
+        let list = ask!(
+            incidents::LIST,
+            before.map_or(i64::MAX, |id| id.0),
+            namespace.as_ref().map(|namespace| namespace.as_str().to_owned()),
+            job.as_ref().map(|name| name.as_str().to_owned()),
+            if *is_open { i64::MAX } else { 0 },
+            limit,
+        );
+        self.list(work!(|c| c.all(list, |row| codec::read_json(row.bytes(0)?)).await)).await
     }
 
     async fn skips(&self, job: JobId, before: Option<(u32, Timestamp)>, limit: usize) -> Result<Vec<Skip>> {

@@ -10,7 +10,7 @@ use punctual_core::queue::Message;
 
 use super::connection::{Ask, Connection, ask};
 use super::queries::{
-    self, history, holds, jobs, listeners, locks, queues, runs, shards, statistics, steps, uniques,
+    self, history, holds, incidents, jobs, listeners, locks, queues, runs, shards, statistics, steps, uniques,
 };
 use super::value::Row;
 use super::{decode, messages, records};
@@ -55,11 +55,13 @@ pub(crate) async fn load(c: &mut dyn Connection, shard: ShardId, epoch: Epoch) -
         ask!(listeners::LOAD, shard.0),
         ask!(locks::LOAD, shard.0),
         ask!(holds::LOAD, shard.0),
+        ask!(incidents::LOAD, shard.0),
         ask!(uniques::LOAD, shard.0, RATE_PREFIX.as_bytes(), rates_end.as_bytes()),
     ];
     let (mut fence, mut live, mut queues) = (None, Vec::new(), Vec::new());
     let (mut recent_counts, mut rates) = (Vec::new(), Vec::new());
     let (mut listeners, mut locks, mut holds) = (Vec::new(), Vec::new(), Vec::new());
+    let mut incidents = Vec::new();
     c.query(&asks, &mut |index, row| {
         match index {
             0 => fence = Some((row.int(0)?.cast_unsigned(), row.int(1)?)),
@@ -69,6 +71,7 @@ pub(crate) async fn load(c: &mut dyn Connection, shard: ShardId, epoch: Epoch) -
             4 => listeners.push(codec::read_json(row.bytes(0)?)?),
             5 => locks.push(codec::read_json(row.bytes(0)?)?),
             6 => holds.push(codec::read_json(row.bytes(0)?)?),
+            7 => incidents.push(codec::read_json(row.bytes(0)?)?),
             _ => rates.push(decode::unique(row)?),
         }
         Ok(true)
@@ -90,6 +93,7 @@ pub(crate) async fn load(c: &mut dyn Connection, shard: ShardId, epoch: Epoch) -
         listeners,
         locks,
         holds,
+        incidents,
         queues,
         recent_counts,
         rates,
@@ -200,7 +204,7 @@ pub(crate) fn message_place(message: &Message) -> TimerPosition {
 }
 
 fn job_place(job: &Arc<Job>) -> Option<TimerPosition> {
-    Some(TimerPosition { at: job.cursor.wake_at?, id: job.id.0 })
+    Some(TimerPosition { at: job.timer_at()?, id: job.id.0 })
 }
 
 /// Reads the wake time and the place of a live run.

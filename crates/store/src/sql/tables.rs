@@ -11,7 +11,10 @@ use punctual_core::name::Name;
 
 use super::value::Value;
 use crate::{Result, codec, ended_key, live_key};
-use rows::{approval_key, ended_run, live_run, numbered, of_approval, of_queue, of_step, of_term, step_key};
+use rows::{
+    approval_key, ended_run, live_run, numbered, of_approval, of_incident, of_queue, of_step, of_term,
+    step_key,
+};
 pub(crate) use rows::{of_message, statistics_key};
 
 #[derive(Debug)]
@@ -74,7 +77,7 @@ static JOBS: Table = Table {
     key: 1,
     columns: columns![
         id int8, revision int8, pause text, updated_at int8, fired_through int8, next_due int8,
-        wake_at int8, fires text, zone_data text, failures int8, keep_runs int8, keep_days int8, definition text,
+        wake_at int8, fires text, zone_data text, failures int8, watch text, keep_runs int8, keep_days int8, definition text,
         calendars text, shard int2, namespace text, name text, created_at int8
     ],
 };
@@ -176,6 +179,13 @@ static LOCKS: Table = Table {
 };
 static HOLDS: Table = Table { name: "holds", key: 2, columns: columns![shard int2, number int8, body bytea] };
 
+/// `ended_at` is null while the incident is open.
+static INCIDENTS: Table = Table {
+    name: "incidents",
+    key: 1,
+    columns: columns![number int8, shard int2, namespace text, job text, ended_at int8, body bytea],
+};
+
 static APPROVALS: Table = Table {
     name: "approvals",
     key: 3,
@@ -228,10 +238,11 @@ pub(crate) const DELETE_MESSAGE: WriteId = MESSAGE;
 const APPROVAL: WriteId = 46;
 const LOCK: WriteId = 49;
 const HOLD: WriteId = 52;
+const INCIDENT: WriteId = 55;
 
 /// Every write, in the order in which a commit sends them: of each table first deletes, then updates, then inserts, so
 /// that a name is free again for another job in the same batch.
-pub(crate) static WRITES: [Write; 55] = [
+pub(crate) static WRITES: [Write; 58] = [
     delete(&JOBS),
     Write {
         table: &JOBS,
@@ -239,7 +250,7 @@ pub(crate) static WRITES: [Write; 55] = [
     },
     Write {
         table: &JOBS,
-        action: Action::Update { set: &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13], and: &[(4, "<=")] },
+        action: Action::Update { set: &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14], and: &[(4, "<=")] },
     },
     insert(&JOBS),
     delete(&DELETED_JOBS),
@@ -294,6 +305,9 @@ pub(crate) static WRITES: [Write; 55] = [
     delete(&HOLDS),
     update(&HOLDS, &[2]),
     insert(&HOLDS),
+    delete(&INCIDENTS),
+    update(&INCIDENTS, &[4, 5]),
+    insert(&INCIDENTS),
 ];
 
 /// The columns of a row, as far as the write needs them. The rows of a commit are appended to few of them: a `Vec` per
@@ -336,6 +350,7 @@ fn deleted<'b>(shard: ShardId, key: &'b RowKey, values: &mut Values<'b>) -> Writ
         RowKey::Lock(fence) => put(values, LOCK, [shard.0.into(), fence.0.into()]),
         RowKey::Hold(number) => put(values, HOLD, [shard.0.into(), (*number).into()]),
         RowKey::Approval(key) => put(values, APPROVAL, approval_key(key)),
+        RowKey::Incident(id) => put(values, INCIDENT, [id.0.into()]),
         RowKey::Unique(key) => put(values, UNIQUE, [shard.0.into(), key.as_bytes().into()]),
         RowKey::Skip(id, revision, from) => {
             put(values, SKIP, [id.0.into(), (*revision).into(), (*from).into()])
@@ -383,6 +398,7 @@ fn of_row<'b>(shard: ShardId, row: &'b Row, values: &mut Values<'b>) -> Result<W
         }
         Row::Hold(hold) => put(values, HOLD, numbered(shard, hold.number, hold)?),
         Row::Approval(approval) => put(values, APPROVAL, of_approval(approval)),
+        Row::Incident(incident) => put(values, INCIDENT, of_incident(shard, incident)?),
         Row::Unique(unique) => {
             let (key, holder) = (unique.key.as_bytes(), unique.holder.as_column());
             put(values, UNIQUE, [shard.0.into(), key.into(), holder.into(), unique.expires_at.into()])
@@ -418,10 +434,11 @@ fn fired_job<'b>(job: &'b Job, values: &mut Values<'b>) -> Result<WriteId> {
         job.updated_at.into(),
         cursor.fired_through.into(),
         cursor.next_due.into(),
-        cursor.wake_at.into(),
+        job.timer_at().into(),
         codec::json(&cursor.fires)?.into(),
         cursor.zone_data.as_deref().into(),
         job.failures.into(),
+        codec::Watched::of(job).as_ref().map(codec::json).transpose()?.into(),
     ]);
     Ok(FIRE_JOB)
 }
@@ -469,6 +486,7 @@ mod tests {
             APPROVAL,
             LOCK,
             HOLD,
+            INCIDENT,
         ];
         for first in rest {
             assert!((first..first + 3).all(|write| name(write) == name(first)), "{}", name(first));

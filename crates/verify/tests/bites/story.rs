@@ -411,6 +411,7 @@ fn job(id: i64, name: &str, definition: Definition, created: Timestamp) -> Job {
         definition: Arc::new(definition),
         pause: None,
         failures: 0,
+        watch: None,
         created_at: created,
         updated_at: created,
         cursor: Cursor { fired_through: created, ..Cursor::default() },

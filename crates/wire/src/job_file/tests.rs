@@ -230,6 +230,15 @@ fn what_people_write_is_understood() {
         ("share: { key: crawl }", "/share/weight", "1"),
         ("dead_letter: false", "/dead_letter", "false"),
         ("pause_after: 5", "/pause_after", "5"),
+        ("alerts: { on: failed }", "/alerts", r#"{"after":1,"on":"failed"}"#),
+        (
+            "alerts: [{ on: dead_letter, to: [ops], repeat: 24h }]",
+            "/alerts",
+            r#"{"on":"dead_letter","to":["ops"]}"#,
+        ),
+        ("alerts: { on: failed, of: 3, in: 24h, repeat: 4h }", "/alerts/in", r#""1d""#),
+        ("alerts: { on: deadline, at: '06:00' }", "/alerts/timezone", r#""UTC""#),
+        ("alerts: [{ on: late, by: 1m }, { on: missing, within: 26h }]", "/alerts/1/within", r#""1d2h""#),
         ("keep: { runs: 10 }", "/keep", r#"{"days":30,"runs":10}"#),
         // What the server says about a job may be sent back to it.
         ("id: '7'\nrevision: 3\nstate: active\nfired_through: x", "/priority", "5"),

@@ -101,6 +101,8 @@ pub enum AttentionKind {
     NodeLost,
     ClockOffset,
     NoWorkerFits,
+    /// Open incidents that nobody has acknowledged.
+    Incidents,
     DeadLetters,
     /// Steps that wait for an approval.
     Approvals,

@@ -101,6 +101,10 @@ codes! {
         "The job never had this revision. `GET …/revisions` lists the revisions of the job."
     NoSuchDeadLetter "no_such_dead_letter" 404 "No such dead letter"
         "The namespace has no dead letter with this id. `GET …/dead-letters` lists them."
+    NoSuchIncident "no_such_incident" 404 "No such incident"
+        "The namespace has no incident with this id, or it was over more than a week ago. `GET …/incidents` lists them."
+    NoSuchChannel "no_such_channel" 404 "No such channel"
+        "No channel of this name is under `[alerts]` in the settings of this server. `GET /api/v1/channels` lists the channels."
     NoSuchCalendar "no_such_calendar" 404 "No such calendar"
         "The namespace has no calendar of this name. `GET …/calendars` lists its calendars."
     NoSuchHold "no_such_hold" 404 "No such hold"
@@ -139,6 +143,8 @@ codes! {
         "The run's state does not allow this request. Read the run again; `message` names its state."
     NotADeadLetter "not_a_dead_letter" 409 "The run is not a dead letter"
         "The run was replayed or discarded meanwhile, or it still has attempts. `GET …/dead-letters` lists the dead letters."
+    IncidentOver "incident_over" 409 "The incident is over"
+        "The condition holds no more, so there is nothing to acknowledge or to silence."
     OutdatedToken "outdated_token" 409 "A newer attempt has taken over"
         "The token belongs to an attempt that was given up. Stop the work of that attempt."
     QueueTooLong "queue_too_long" 409 "The queue is full"
@@ -179,6 +185,8 @@ codes! {
         "The node serves as many live logs and events as it allows. Try again after `Retry-After`, or read without `follow`."
     HeadersTooLarge "headers_too_large" 431 "The headers are too large"
         "The request has too many headers, or too many bytes in them. Send fewer."
+    ChannelFailed "channel_failed" 502 "The channel did not take the notification"
+        "`message` says why. Check the address, the secret and the egress rules of the channel in the settings."
     Internal "internal" 500 "Internal error"
         "A bug in Punctual; the server's log has the cause. The outcome is unknown: repeat the request with the same `Idempotency-Key`."
     Unavailable "unavailable" 503 "Not available now"
@@ -290,6 +298,8 @@ impl From<Refusal> for Problem {
             }
             Refusal::NotAWorkflow(_) => Code::NotAWorkflow,
             Refusal::NoSuchStep { .. } => Code::NoSuchStep,
+            Refusal::NoSuchIncident(_) => Code::NoSuchIncident,
+            Refusal::IncidentOver(_) => Code::IncidentOver,
             Refusal::Invalid(invalid) => return Error::from(invalid.clone()).into(),
             Refusal::TooManyRuns => Code::TooManyRuns,
             Refusal::Lock(LockRefusal::Locked { .. }) => Code::Locked,

@@ -63,7 +63,7 @@ impl Default for Egress {
 
 /// Why an address is not allowed, written for the job's author.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refused {
+pub enum Refused {
     #[error("{address} is {class}, which no task may call")]
     Never { address: IpAddr, class: &'static str },
     #[error(
@@ -94,7 +94,7 @@ impl Egress {
     }
 
     /// The allowed addresses of a host, after checking all its addresses.
-    pub(crate) async fn addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, Refused> {
+    pub async fn addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, Refused> {
         let no_address = |why: String| Refused::NoAddress { host: host.to_owned(), why };
         let found = match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
             Ok(address) => vec![address],

@@ -43,6 +43,7 @@ use crate::log::{LogSink, Transcript};
 pub(crate) use group::Groups;
 pub(crate) use grpc::Executors;
 pub(crate) use http::Clients;
+pub use http::{Caller, Reply};
 pub(crate) use line::Lines;
 
 /// What all attempts of a worker share.

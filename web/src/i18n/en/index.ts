@@ -9,6 +9,7 @@ import { errors } from './errors';
 import { event } from './event';
 import { exports } from './exports';
 import { hold } from './hold';
+import { incidents } from './incidents';
 import { job } from './job';
 import { jobs } from './jobs';
 import { locks } from './locks';
@@ -47,6 +48,7 @@ export const en = {
   tokens,
   deadLetters,
   approvals,
+  incidents,
   descriptors,
   exports,
   locks,

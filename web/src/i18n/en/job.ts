@@ -1,6 +1,7 @@
 import type { Limit } from '../../api/types';
 import { visible } from '../../lib/text';
 import { count } from '../plural';
+import { incidents } from './incidents';
 
 export const job = {
   title: 'Job',
@@ -158,6 +159,8 @@ export const job = {
   deadLetter: 'A run that fails for good becomes a dead letter.',
   noDeadLetter: 'A run that fails for good leaves no dead letter.',
   share: (key: string, weight: number) => `Takes turns as ${key}, with weight ${weight}.`,
+  alert: (alert: Record<string, unknown>, to: string) =>
+    `Notifies ${to || 'the default channels'} when ${incidents.on(alert)}.`,
   pauseAfter: (failures: number) => `Paused after ${count(failures, 'failed run')} in a row.`,
   limit: (limit: Limit) => {
     const parts = [

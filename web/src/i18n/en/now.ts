@@ -39,6 +39,7 @@ export const now = {
   startWorker: 'Start a worker',
   about: {
     dead_letters: (n: number) => `${count(n, 'run')} used up all attempts`,
+    incidents: (n: number) => `${count(n, 'incident')} open`,
     approvals: (n: number) => `${count(n, 'step')} ${n === 1 ? 'waits' : 'wait'} for an approval`,
     job_paused: () => 'the job does not fire until it is resumed',
     no_worker_fits: (n: number) => `${count(n, 'run')} cannot start on any connected worker`,
@@ -48,6 +49,7 @@ export const now = {
   },
   kinds: {
     dead_letters: 'Dead letters',
+    incidents: 'Incident',
     approvals: 'Needs approval',
     job_paused: 'Paused job',
     no_worker_fits: 'No worker fits',

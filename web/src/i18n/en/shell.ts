@@ -32,6 +32,7 @@ export const shell = {
   screens: {
     now: 'Now',
     approvals: 'Approvals',
+    incidents: 'Incidents',
     jobs: 'Jobs',
     jobNew: 'New job',
     job: 'Job',

@@ -10,6 +10,7 @@ import { errors } from './errors';
 import { event } from './event';
 import { exports } from './exports';
 import { hold } from './hold';
+import { incidents } from './incidents';
 import { job } from './job';
 import { jobs } from './jobs';
 import { locks } from './locks';
@@ -48,6 +49,7 @@ export const zh = {
   tokens,
   deadLetters,
   approvals,
+  incidents,
   descriptors,
   exports,
   locks,

@@ -2,6 +2,7 @@ import type { Limit } from '../../api/types';
 import { visible } from '../../lib/text';
 import type { job as en } from '../en/job';
 import { num } from '../plural';
+import { incidents } from './incidents';
 
 export const job = {
   title: '任务',
@@ -156,6 +157,8 @@ export const job = {
   deadLetter: '最终失败的运行会成为死信。',
   noDeadLetter: '最终失败的运行不产生死信。',
   share: (key: string, weight: number) => `空闲槽位不足时按 ${key} 轮流执行，权重 ${num(weight)}。`,
+  alert: (alert: Record<string, unknown>, to: string) =>
+    `当${incidents.on(alert)}时通知${to ? ` ${to}` : '默认通道'}。`,
   pauseAfter: (failures: number) => `连续失败 ${num(failures)} 次后暂停。`,
   limit: (limit: Limit) => {
     const parts = [

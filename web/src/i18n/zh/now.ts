@@ -40,6 +40,7 @@ export const now = {
   startWorker: '启动执行节点',
   about: {
     dead_letters: (n: number) => `${num(n)} 次运行已用尽所有尝试`,
+    incidents: (n: number) => `${num(n)} 个告警事件未恢复`,
     approvals: (n: number) => `${num(n)} 个步骤等待审批`,
     job_paused: () => '恢复之前不会触发',
     no_worker_fits: (n: number) => `${num(n)} 次运行在所有执行节点上都无法开始`,
@@ -49,6 +50,7 @@ export const now = {
   },
   kinds: {
     dead_letters: '死信',
+    incidents: '告警事件',
     approvals: '等待审批',
     job_paused: '任务已暂停',
     no_worker_fits: '没有合适的执行节点',

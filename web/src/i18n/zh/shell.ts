@@ -33,6 +33,7 @@ export const shell = {
   screens: {
     now: '概览',
     approvals: '待审批',
+    incidents: '告警事件',
     jobs: '任务',
     jobNew: '新建任务',
     job: '任务',

@@ -27,6 +27,8 @@ export function policySentences(job: JobFile, words: Words['job'], lang: Lang): 
     sentences.push(words.limit(limit));
   if (typeof job.priority === 'number' && job.priority !== 5) sentences.push(words.priority(job.priority));
   if (share?.key) sentences.push(words.share(visible(share.key), share.weight ?? 1));
+  for (const alert of Array.isArray(job.alerts) ? job.alerts : job.alerts ? [job.alerts] : [])
+    sentences.push(words.alert({ ...alert }, visible((alert.to ?? []).join(', '))));
   if (job.pause_after) sentences.push(words.pauseAfter(job.pause_after));
   if (route?.strategy && route.strategy !== 'least_loaded')
     sentences.push(words.route(words.strategies[route.strategy] ?? route.strategy));

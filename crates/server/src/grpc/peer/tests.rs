@@ -97,6 +97,7 @@ fn config(store: &Arc<Memory>) -> Config {
         shard_lease: Duration::from_secs(3),
         cluster: None,
         attempt_keys: None,
+        channels: None,
     }
 }
 

@@ -54,6 +54,7 @@ impl Scene {
             shard_lease: Duration::from_secs(3),
             cluster: None,
             attempt_keys: None,
+            channels: None,
         })
         .unwrap();
         let handle = node.handle();

@@ -43,6 +43,14 @@ async fn what_is_wrong_is_said_with_a_code_and_the_field() {
             "no_such_run",
             "",
         ),
+        (
+            Request::post("/api/v1/namespaces/default/incidents/1234567890123456789/acknowledge")
+                .body(Body::empty())
+                .unwrap(),
+            404,
+            "no_such_incident",
+            "",
+        ),
         (get_of(&format!("{RUNS}/none")), 400, "bad_parameter", "id"),
         (get_of(&format!("{RUNS}/-1")), 400, "bad_parameter", "id"),
         (get_of(&format!("{RUNS}/99999999999999999999")), 400, "bad_parameter", "id"),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::change::{Loaded, RATE_PREFIX, Row, RowKey, RunRecord};
-use punctual_core::ids::{Epoch, Fence, ShardId};
+use punctual_core::ids::{Epoch, Fence, IncidentId, ShardId};
 
 use super::super::tables::Tables;
 use crate::{Error, Result};
@@ -34,6 +34,12 @@ impl Tables {
             Row::Hold(hold) => Some(Arc::clone(hold)),
             _ => None,
         });
+        let first = RowKey::Incident(IncidentId(0));
+        let incidents = rows(first, RowKey::Incident(IncidentId(i64::MAX))).filter_map(|row| match row {
+            Row::Incident(incident) => Some(Arc::clone(incident)),
+            _ => None,
+        });
+        let incidents = incidents.collect();
         let pages = rows(RowKey::RecentCounts(0), RowKey::RecentCounts(u32::MAX));
         let recent_counts = pages.filter_map(|row| match row {
             Row::RecentCounts(recent) => Some(recent.clone()),
@@ -58,6 +64,7 @@ impl Tables {
             listeners,
             locks,
             holds,
+            incidents,
             queues,
             recent_counts,
             rates,

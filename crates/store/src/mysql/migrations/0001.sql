@@ -31,6 +31,7 @@ CREATE TABLE IF NOT EXISTS jobs (
     revision      BIGINT       NOT NULL,
     pause         TEXT,
     failures      BIGINT       NOT NULL,
+    watch         TEXT,
     created_at    BIGINT       NOT NULL,
     updated_at    BIGINT       NOT NULL,
     fired_through BIGINT       NOT NULL,
@@ -308,6 +309,17 @@ CREATE TABLE IF NOT EXISTS holds (
     number BIGINT     NOT NULL,
     body   MEDIUMBLOB NOT NULL,
     PRIMARY KEY (shard, number)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Conditions of jobs that hold, or held until a short time ago. A shard has all of its incidents in memory.
+CREATE TABLE IF NOT EXISTS incidents (
+    number    BIGINT       NOT NULL PRIMARY KEY,
+    shard     SMALLINT     NOT NULL,
+    namespace VARCHAR(128) NOT NULL,
+    job       VARCHAR(128),
+    ended_at  BIGINT,
+    body      MEDIUMBLOB   NOT NULL,
+    KEY incidents_by_shard (shard)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- A queue, and how many messages it has; `queued` of them can be taken. Its leader gives it its number.

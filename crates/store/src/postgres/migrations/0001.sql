@@ -27,6 +27,7 @@ CREATE TABLE jobs (
     shard         int2 NOT NULL,
     pause         text,
     failures      int8 NOT NULL,
+    watch         text,
     namespace     text COLLATE "C" NOT NULL,
     name          text COLLATE "C" NOT NULL,
     revision      int8 NOT NULL,
@@ -289,6 +290,18 @@ CREATE TABLE holds (
     body   bytea NOT NULL,
     PRIMARY KEY (shard, number)
 );
+
+-- Conditions of jobs that hold, or held until a short time ago. A shard has all of its incidents in memory.
+CREATE TABLE incidents (
+    number    int8 PRIMARY KEY,
+    shard     int2 NOT NULL,
+    namespace text NOT NULL,
+    job       text,
+    ended_at  int8,
+    body      bytea NOT NULL
+);
+
+CREATE INDEX incidents_by_shard ON incidents (shard);
 
 -- A queue, and how many messages it has; `queued` of them can be taken. Its leader gives it its number. Its name may be
 -- any text, and `text` here may not contain a zero.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use punctual_core::alert::Incident;
 use punctual_core::ids::ShardId;
 use punctual_core::name::Name;
 use punctual_core::queue::{Message, QueueRecord};
@@ -44,6 +45,13 @@ pub(super) fn approval_key(key: &ApprovalKey) -> [Value<'_>; 3] {
 /// A row whose body is JSON: its number in the shard, and the body.
 pub(super) fn numbered(shard: ShardId, number: i64, of: &impl Serialize) -> Result<[Value<'static>; 3]> {
     Ok([shard.0.into(), number.into(), codec::write_json(of)?.into()])
+}
+
+pub(super) fn of_incident(shard: ShardId, incident: &Incident) -> Result<[Value<'_>; 6]> {
+    let (namespace, job) = (incident.namespace.as_str(), incident.job_name().map(Name::as_str));
+    let body = codec::write_json(incident)?;
+    let (number, ended_at) = (incident.id.0, incident.ended_at);
+    Ok([number.into(), shard.0.into(), namespace.into(), job.into(), ended_at.into(), body.into()])
 }
 
 pub(super) fn of_approval(approval: &Approval) -> [Value<'_>; 7] {

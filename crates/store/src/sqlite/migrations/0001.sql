@@ -30,6 +30,7 @@ CREATE TABLE jobs (
     revision      INTEGER NOT NULL,
     pause         TEXT,
     failures      INTEGER NOT NULL,
+    watch         TEXT,
     created_at    INTEGER NOT NULL,
     updated_at    INTEGER NOT NULL,
     fired_through INTEGER NOT NULL,
@@ -276,6 +277,18 @@ CREATE TABLE holds (
     body   BLOB    NOT NULL,
     PRIMARY KEY (shard, number)
 ) STRICT, WITHOUT ROWID;
+-- Conditions of jobs that hold, or held until a short time ago. A shard has all of its incidents in memory.
+CREATE TABLE incidents (
+    number    INTEGER PRIMARY KEY,
+    shard     INTEGER NOT NULL,
+    namespace TEXT    NOT NULL,
+    job       TEXT,
+    ended_at  INTEGER,
+    body      BLOB    NOT NULL
+) STRICT;
+
+CREATE INDEX incidents_by_shard ON incidents (shard);
+
 -- A queue, and how many messages it has; `queued` of them can be taken. Its leader gives it its number. Its name may be
 -- any text.
 CREATE TABLE queues (

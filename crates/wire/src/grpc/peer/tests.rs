@@ -103,6 +103,7 @@ fn definition(task: Task) -> Arc<Definition> {
         unique: Some(Unique { key: "{{ params.region }}".to_owned(), kept: Duration::from_secs(1) }),
         dead_letter: false,
         pause_after: Some(5),
+        alerts: vec![an_alert()],
         keep: Keep { runs: 1, days: 2 },
         description: "line one\nline two \u{1F389}".to_owned(),
         ..Definition::of(task)
@@ -132,11 +133,13 @@ fn a_hold() -> Hold {
     Hold { scope: Scope::Namespace(namespace()), pause, fires: Fires::Keep }
 }
 
+mod alerts;
 mod failures;
 mod locks;
 mod queues;
 mod tasks;
 
+use alerts::{an_alert, an_incident, incident_commands};
 use failures::{failure_names, failures, refusal_names, refusals};
 use tasks::tasks;
 
@@ -257,7 +260,7 @@ fn commands() -> Vec<Command> {
         Command::Hold { shard: ShardId(3), hold: Box::new(a_hold()) },
         Command::Release { shard: ShardId(3), scope: Scope::Everything, at: NOW },
     ];
-    puts.chain(others).chain(queues::commands()).chain(locks::commands()).collect()
+    puts.chain(others).chain(queues::commands()).chain(locks::commands()).chain(incident_commands()).collect()
 }
 
 named! { command_names: Command =>
@@ -274,6 +277,8 @@ named! { command_names: Command =>
     Command::RetryRun(_) => "retry",
     Command::ActOnSteps(_) => "act_on_steps",
     Command::DiscardDeadLetter { .. } => "discard",
+    Command::ActOnIncident(_) => "act_on_incident",
+    Command::NoteChannel(_) => "note_channel",
     Command::Progress { .. } => "progress",
     Command::CancelCall(_) => "cancel_call",
     Command::Wake(_) => "wake",
@@ -329,6 +334,7 @@ fn answers() -> Vec<Answer> {
             until: Some(NOW),
         })),
         failures: 4,
+        watch: None,
         created_at: NOW,
         updated_at: NOW,
         cursor: Cursor {
@@ -369,8 +375,16 @@ fn answers() -> Vec<Answer> {
         until: Some(NOW),
     };
     let said = Answer::Queue(queue::Said::Taken(vec![taken]));
-    let others =
-        [Answer::Deleted, Answer::Existing(RUN), Answer::Discarded, Answer::Noted, Answer::Late, said];
+    let incident = Answer::Incident(Arc::new(an_incident()));
+    let others = [
+        Answer::Deleted,
+        Answer::Existing(RUN),
+        Answer::Discarded,
+        Answer::Noted,
+        Answer::Late,
+        incident,
+        said,
+    ];
     let others = others.into_iter().chain([
         Answer::Event(i64::MAX),
         Answer::Listening(7),
@@ -391,6 +405,7 @@ named! { answer_names: Answer =>
     Answer::Discarded => "discarded",
     Answer::Noted => "noted",
     Answer::Late => "late",
+    Answer::Incident(_) => "incident",
     Answer::Event(_) => "event",
     Answer::Listening(_) => "listening",
     Answer::NotListening => "not_listening",

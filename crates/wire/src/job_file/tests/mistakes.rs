@@ -12,13 +12,13 @@ fn a_mistake_is_named_with_its_field_its_place_and_the_way_out() {
         (
             "group: ledger",
             "line 3, column 1: group: unknown field; known are namespace, name, description, labels, search, schedule, task, params, \
-             timeout, grace, retry, at_most_once, overlap, overlap_grace, misfire, priority, route, limits, share, unique, dead_letter, pause_after, keep"
+             timeout, grace, retry, at_most_once, overlap, overlap_grace, misfire, priority, route, limits, share, unique, dead_letter, pause_after, alerts, keep"
                 .into(),
         ),
         (
             "paused: true",
             "line 3, column 1: paused: unknown field; known are namespace, name, description, labels, search, schedule, task, params, \
-             timeout, grace, retry, at_most_once, overlap, overlap_grace, misfire, priority, route, limits, share, unique, dead_letter, pause_after, keep"
+             timeout, grace, retry, at_most_once, overlap, overlap_grace, misfire, priority, route, limits, share, unique, dead_letter, pause_after, alerts, keep"
                 .into(),
         ),
         (

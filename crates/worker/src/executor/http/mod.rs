@@ -8,6 +8,7 @@ mod call;
 mod accept;
 mod poll;
 mod client;
+mod caller;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use crate::log::Transcript;
 use answer::Answer;
 pub(super) use answer::{Condition, first_line, header_values};
 pub(super) use call::{attempt_key, headers, of_run};
+pub use caller::{Caller, Reply};
 pub(crate) use client::Clients;
 pub(super) use client::{CONNECT_MAX, read_ca};
 

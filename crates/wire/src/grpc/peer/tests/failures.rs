@@ -1,6 +1,6 @@
 //! A sample of every refusal and every failure.
 
-use punctual_core::ids::Fence;
+use punctual_core::ids::{Fence, IncidentId};
 use punctual_core::lock::LockRefusal;
 
 use super::*;
@@ -26,6 +26,8 @@ pub(super) fn refusals() -> Vec<Refusal> {
         Refusal::WrongStep { step: "load".parse().unwrap(), state: "open".into(), hint: "skip it".into() },
         Refusal::OutdatedToken(RUN),
         Refusal::Invalid(Invalid::new("task.process.command[2]", "say \"it\" again")),
+        Refusal::NoSuchIncident(IncidentId(7)),
+        Refusal::IncidentOver(IncidentId(7)),
         Refusal::TooManyRuns,
         Refusal::Lock(LockRefusal::Locked {
             name: "l".parse().unwrap(),
@@ -55,6 +57,8 @@ named! { refusal_names: Refusal =>
     Refusal::WrongStep { .. } => "wrong step",
     Refusal::OutdatedToken(_) => "outdated token",
     Refusal::Invalid(_) => "invalid",
+    Refusal::NoSuchIncident(_) => "no such incident",
+    Refusal::IncidentOver(_) => "incident over",
     Refusal::TooManyRuns => "too many runs",
     Refusal::Lock(_) => "lock",
 }
