@@ -156,6 +156,7 @@ impl Shard {
         };
         let (now, has_succeeded) = (cx.now, child.status() == Status::Succeeded);
         self.end_step(key, cx, |record| {
+            record.started_at = child.started_at;
             if has_succeeded {
                 let reason = (output == Output::TooLong).then_some(StepReason::OutputTooLong);
                 record.end(State::Succeeded, reason, now);

@@ -41,6 +41,9 @@ pub struct StepRecord {
     /// The run that executes it. `None` means that the step waits, was skipped, or could not start.
     pub child: Option<RunId>,
     pub decided_at: Timestamp,
+    /// When the first attempt of its run started, as soon as the run has ended. `None` means that it has not ended, that it
+    /// has no run, or that its run never started. A step that is reused started in an earlier run, and has `None`.
+    pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
     /// When a wait ends, or an approval counts as rejected. `None` means never.
     pub until: Option<Timestamp>,
@@ -161,6 +164,7 @@ impl StepRecord {
             state: State::Active,
             child: None,
             decided_at: now,
+            started_at: None,
             ended_at: None,
             until: None,
             listener: None,

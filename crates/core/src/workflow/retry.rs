@@ -121,6 +121,7 @@ impl StepRecord {
         StepRecord {
             key,
             decided_at: now,
+            started_at: None,
             ended_at: Some(now),
             until: None,
             listener: None,

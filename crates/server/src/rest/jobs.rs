@@ -138,9 +138,8 @@ async fn check(
     let job = advice::as_if_put(known.as_deref(), draft.namespace, draft.name, definition, now);
     let mut checked = Checked::of(&job, NEXT_DEFAULT, advice::of(&job));
     if let (Some(Text(true)), Some(workflow)) = (&checking.graph, job.definition.workflow()) {
-        let mut graph = Graph::of(&job.namespace, Some(&job.name), workflow).map_err(Refusal::from)?;
-        graph.page(None, PAGE_MAX);
-        checked.graph = Some(graph);
+        let graph = Graph::page(&job.namespace, Some(&job.name), workflow, None, PAGE_MAX);
+        checked.graph = Some(graph.map_err(Refusal::from)?);
     }
     Ok(checked)
 }

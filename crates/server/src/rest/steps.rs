@@ -12,7 +12,7 @@ use punctual_core::change::{RunRecord, Want};
 use punctual_core::command::{ActOnSteps, Command, Refusal, StepsAct};
 use punctual_core::ids::RunId;
 use punctual_core::limits::PAGE_MAX;
-use punctual_core::name::Name;
+use punctual_core::name::{Name, Namespace};
 use punctual_core::task::Params;
 use punctual_core::workflow::{
     self, Evaluated, Items, State as Became, StepReason, StepRecord, Work, Workflow,
@@ -37,10 +37,10 @@ pub(crate) struct Paging {
 
 impl Paging {
     /// A page is as large as it may be: a graph is drawn whole.
-    fn cut(self, graph: &mut Graph) -> Result<(), Failed> {
+    fn of(self, namespace: &Namespace, job: Option<&Name>, workflow: &Workflow) -> Result<Graph, Failed> {
         let limit = page_limit(Some(self.limit.unwrap_or(Text(PAGE_MAX))))?;
-        graph.page(self.after.as_deref(), limit);
-        Ok(())
+        let graph = Graph::page(namespace, job, workflow, self.after.as_deref(), limit);
+        Ok(graph.map_err(Refusal::from)?)
     }
 }
 
@@ -53,9 +53,7 @@ pub(crate) async fn graph_of_job(
     let workflow = job.definition.workflow().ok_or_else(|| {
         Failed(Problem::new(Code::NotAWorkflow, format!("job `{}` is not a workflow", at.name)))
     })?;
-    let mut graph = Graph::of(&job.namespace, Some(&job.name), workflow).map_err(Refusal::from)?;
-    paging.cut(&mut graph)?;
-    Ok(Json(graph))
+    Ok(Json(paging.of(&job.namespace, Some(&job.name), workflow)?))
 }
 
 pub(crate) async fn graph_of_run(
@@ -66,8 +64,7 @@ pub(crate) async fn graph_of_run(
     let record = endpoints.find_run(&at).await?;
     let workflow = workflow_of(&record)?;
     let run = &record.run;
-    let mut graph = Graph::of(&run.namespace, run.job_name(), workflow).map_err(Refusal::from)?;
-    paging.cut(&mut graph)?;
+    let mut graph = paging.of(&run.namespace, run.job_name(), workflow)?;
     graph.run = Some(Text(run.id));
     graph.state = Some(rest::State(run.status()));
     graph.paused = run.paused_by().map(Into::into);
@@ -259,10 +256,9 @@ impl Endpoints {
         Ok((ran.unwrap_or(inner).clone(), Some(Arc::clone(reused))))
     }
 
-    /// Adds when the run of each step started.
+    /// Adds when the run of each active step started. The rows of other steps have it.
     async fn add_runs(&self, nodes: &mut [GraphNode]) -> Result<(), Failed> {
-        // A reused step started in an earlier run.
-        let started = nodes.iter().enumerate().filter(|(_, node)| !node.is_reused());
+        let started = nodes.iter().enumerate().filter(|(_, node)| node.state == Some(StepState::Active));
         let runs: HashMap<RunId, usize> =
             started.filter_map(|(place, node)| Some((node.run?.0, place))).collect();
         let ids: Vec<RunId> = runs.keys().copied().collect();

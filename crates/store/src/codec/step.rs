@@ -12,12 +12,13 @@ use super::{cannot_read, cannot_write};
 use crate::Result;
 
 /// The first byte of a body. A change of `StepBody` needs a new version.
-const STEP_VERSION: u8 = 3;
+const STEP_VERSION: u8 = 4;
 
 /// All that is not in columns of its own.
 #[derive(Serialize, Deserialize)]
 struct StepBody {
     decided_at: Timestamp,
+    started_at: Option<Timestamp>,
     ended_at: Option<Timestamp>,
     until: Option<Timestamp>,
     listener: Option<i64>,
@@ -50,6 +51,7 @@ fn step_state(number: i64) -> Result<State> {
 pub(crate) fn step_body(step: &StepRecord) -> Result<Vec<u8>> {
     let body = StepBody {
         decided_at: step.decided_at,
+        started_at: step.started_at,
         ended_at: step.ended_at,
         until: step.until,
         listener: step.listener,
@@ -74,34 +76,21 @@ pub(crate) fn read_step(
         return Err(cannot_read(&"a step of another version"));
     };
     let body: StepBody = postcard::from_bytes(rest).map_err(|error| cannot_read(&error))?;
-    let StepBody {
-        decided_at,
-        ended_at,
-        until,
-        listener,
-        items,
-        reason,
-        workers,
-        output,
-        error,
-        by_hand,
-        backfill,
-    } = body;
-    let (state, child) = (step_state(state)?, child.map(RunId));
     Ok(Arc::new(StepRecord {
         key,
-        state,
-        child,
-        decided_at,
-        ended_at,
-        until,
-        listener,
-        items,
-        reason,
-        workers,
-        output,
-        error,
-        by_hand,
-        backfill,
+        state: step_state(state)?,
+        child: child.map(RunId),
+        decided_at: body.decided_at,
+        started_at: body.started_at,
+        ended_at: body.ended_at,
+        until: body.until,
+        listener: body.listener,
+        items: body.items,
+        reason: body.reason,
+        workers: body.workers,
+        output: body.output,
+        error: body.error,
+        by_hand: body.by_hand,
+        backfill: body.backfill,
     }))
 }

@@ -54,6 +54,7 @@ pub(super) fn step_of(run: &Run, step: u32, item: Option<u32>) -> StepRecord {
         state: State::Failed,
         child: Some(RunId(run.id.0 + 1)),
         decided_at: at(1),
+        started_at: Some(at(2)),
         ended_at: Some(at(2)),
         until: Some(at(3)),
         listener: Some(i64::MAX),

@@ -1,7 +1,5 @@
 //! The graph of a workflow: its steps, and which of them need which. The graph of a run also says what became of each.
 
-use std::collections::HashSet;
-
 use punctual_core::ids::{RunId, made_at};
 use punctual_core::job::Invalid;
 use punctual_core::limits::COMMENT_BYTES_MAX;
@@ -161,11 +159,31 @@ pub struct Comment {
     pub comment: String,
 }
 
+/// Which steps of a graph are on a page.
+struct Cut<'a> {
+    /// The last step of the page before. `None` means that the page has begun.
+    after: Option<&'a str>,
+    limit: usize,
+}
+
 impl Graph {
+    /// The whole graph.
     pub fn of(
         namespace: &Namespace,
         job: Option<&Name>,
         workflow: &rule::Workflow,
+    ) -> Result<Graph, Invalid> {
+        Graph::page(namespace, job, workflow, None, usize::MAX)
+    }
+
+    /// The steps that follow the step `after`, at most `limit`, and the edges that lead to them. The page is empty if there is
+    /// no such step.
+    pub fn page(
+        namespace: &Namespace,
+        job: Option<&Name>,
+        workflow: &rule::Workflow,
+        after: Option<&str>,
+        limit: usize,
     ) -> Result<Graph, Invalid> {
         let mut graph = Graph {
             namespace: namespace.clone(),
@@ -177,12 +195,18 @@ impl Graph {
             edges: Vec::new(),
             next: None,
         };
-        graph.add(workflow, None)?;
+        graph.add(workflow, None, &mut Cut { after, limit })?;
         Ok(graph)
     }
 
-    /// Adds the steps of a workflow. It calls itself for each level of sub-workflows, of which there are few.
-    fn add(&mut self, workflow: &rule::Workflow, parent: Option<&str>) -> Result<(), Invalid> {
+    /// Adds the steps of a workflow until the page is full. It calls itself for each level of sub-workflows, of which there are
+    /// few.
+    fn add(
+        &mut self,
+        workflow: &rule::Workflow,
+        parent: Option<&str>,
+        cut: &mut Cut<'_>,
+    ) -> Result<(), Invalid> {
         let graph = rule::Graph::of(workflow)?;
         let path = |index: usize| {
             let name = workflow.step(index).map_or("", |step| step.name.as_str());
@@ -193,31 +217,31 @@ impl Graph {
         for index in order {
             let (Some(step), node) = (workflow.step(index), &graph.nodes()[index]) else { continue };
             let to = path(index);
-            self.edges
-                .extend(node.needs.iter().map(|needed| GraphEdge { from: path(*needed), to: to.clone() }));
-            self.nodes.push(GraphNode {
-                step: to.clone(),
-                parent: parent.map(str::to_owned),
-                kind: step.work.word().to_owned(),
-                level: node.level,
-                finally: graph.is_finally(index),
-                rule: step.rule.as_str().to_owned(),
-                when: step.when.clone(),
-                map: step.map.as_ref().map(|map| map.over.clone()),
-                parallel: step.map.as_ref().and_then(|map| map.parallel),
-                state: None,
-                reason: None,
-                run: None,
-                decided_at: None,
-                started_at: None,
-                ended_at: None,
-                until: None,
-                items: None,
-                error: None,
-                by_hand: None,
-            });
+            match cut.after {
+                Some(after) if after == to => cut.after = None,
+                Some(_) => {}
+                None if self.nodes.len() == cut.limit => {
+                    self.next = self.nodes.last().map(|node| node.step.clone());
+                    return Ok(());
+                }
+                None => {
+                    let edge = |needed: &usize| GraphEdge { from: path(*needed), to: to.clone() };
+                    self.edges.extend(node.needs.iter().map(edge));
+                    let parent = parent.map(str::to_owned);
+                    self.nodes.push(GraphNode::of(
+                        step,
+                        to.clone(),
+                        parent,
+                        node.level,
+                        graph.is_finally(index),
+                    ));
+                }
+            }
             if let Work::Workflow(inner) = &step.work {
-                self.add(inner, Some(&to))?;
+                self.add(inner, Some(&to), cut)?;
+                if self.next.is_some() {
+                    return Ok(());
+                }
             }
         }
         Ok(())
@@ -228,22 +252,33 @@ impl Graph {
         let outer = self.nodes.iter().filter(|node| node.parent.is_none());
         outer.map(|node| node.level).max().unwrap_or(0)
     }
-
-    /// Keeps one page of the steps, and the edges that lead to them.
-    pub fn page(&mut self, after: Option<&str>, limit: usize) {
-        let known = |step: &str| self.nodes.iter().position(|node| node.step == step);
-        let from = after.map_or(0, |after| known(after).map_or(self.nodes.len(), |place| place + 1));
-        self.nodes.drain(..from);
-        if self.nodes.len() > limit {
-            self.nodes.truncate(limit);
-            self.next = self.nodes.last().map(|node| node.step.clone());
-        }
-        let kept: HashSet<&str> = self.nodes.iter().map(|node| node.step.as_str()).collect();
-        self.edges.retain(|edge| kept.contains(edge.to.as_str()));
-    }
 }
 
 impl GraphNode {
+    fn of(step: &rule::Step, path: String, parent: Option<String>, level: usize, finally: bool) -> GraphNode {
+        GraphNode {
+            step: path,
+            parent,
+            kind: step.work.word().to_owned(),
+            level,
+            finally,
+            rule: step.rule.as_str().to_owned(),
+            when: step.when.clone(),
+            map: step.map.as_ref().map(|map| map.over.clone()),
+            parallel: step.map.as_ref().and_then(|map| map.parallel),
+            state: None,
+            reason: None,
+            run: None,
+            decided_at: None,
+            started_at: None,
+            ended_at: None,
+            until: None,
+            items: None,
+            error: None,
+            by_hand: None,
+        }
+    }
+
     /// Adds what became of the step.
     pub fn add(&mut self, record: &StepRecord) {
         self.state = Some(record.state.into());
@@ -252,15 +287,11 @@ impl GraphNode {
         self.decided_at = Some(Text(record.decided_at));
         self.ended_at = record.ended_at.map(Text);
         self.until = record.until.map(Text);
-        self.started_at = record.listener.map(|number| Text(made_at(number)));
+        let listens_since = record.listener.map(made_at);
+        self.started_at = record.started_at.or(listens_since).map(Text);
         self.items = record.items.map(Into::into);
         self.error = (!record.error.is_empty()).then(|| record.error.to_string());
         self.by_hand = record.by_hand.as_deref().map(Into::into);
-    }
-
-    /// Whether it ended in an earlier run, of which this run is a retry.
-    pub fn is_reused(&self) -> bool {
-        self.reason.as_deref().is_some_and(|reason| reason.starts_with("reused"))
     }
 
     /// The step belongs to a sub-workflow that is reused: its end counts from then on.
