@@ -7,7 +7,7 @@ use std::fmt::Write;
 use punctual_core::name::Namespace;
 use punctual_wire::rest::{
     ActOnMessages, ActedOnMessages, AddMessage, AddMessages, Added, AddedMessages, Flushed, Message,
-    Messages, Page, Postponed, Queue, Take, Way,
+    Messages, Page, Postponed, Queue, QueueSettings, Take, Way,
 };
 use reqwest::Method;
 
@@ -68,6 +68,16 @@ impl Client {
     ) -> Result<Messages> {
         let request = self.in_namespace(Method::GET, namespace, &path(queue, "/peek"));
         self.get(request.query(&[("count", count)]).query(&[("newest", newest)])).await
+    }
+
+    /// Replaces the settings of the queue.
+    pub async fn set_queue(
+        &self,
+        namespace: &Namespace,
+        queue: &str,
+        settings: &QueueSettings,
+    ) -> Result<Queue> {
+        self.post(self.in_namespace(Method::PUT, namespace, &path(queue, "")), settings).await
     }
 
     pub async fn pause_queue(&self, namespace: &Namespace, queue: &str, way: Way) -> Result<Queue> {

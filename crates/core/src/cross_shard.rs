@@ -106,6 +106,7 @@ impl Exchange {
                 Content::Wake(wake) => Command::Wake(wake),
                 Content::Listen { topic, listener, key } => Command::Listen { topic, listener, key },
                 Content::StopListening { topic, step } => Command::StopListening { topic, step },
+                Content::Dead(dead) => Command::Queue(Ask::AddDead { notice: notice.number, dead }),
                 Content::Notify(notification) => return Next::Send(notification),
             },
         };

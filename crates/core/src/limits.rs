@@ -17,6 +17,13 @@ pub const TAKE_MAX: u32 = 1000;
 /// Bodies that one take or one peek returns: the message that reaches this limit is the last, and the rest stays
 /// queued. The answer may have to travel to another node.
 pub const TAKE_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// How long a queue may hold a new message.
+pub const QUEUE_HOLD_MIN: Duration = Duration::from_millis(100);
+pub const QUEUE_HOLD_MAX: Duration = Duration::from_secs(24 * 3600);
+/// How long a message lives at least in a dead-letter queue.
+pub const DEAD_LETTER_TTL: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Messages of a shard that are on their way to dead-letter queues. Further ones stay in their queues for the time being.
+pub const DEAD_MESSAGES_MAX: usize = 1000;
 /// The description of a job or a calendar.
 pub const DESCRIPTION_BYTES_MAX: usize = 16 * 1024;
 /// Parameters of a job or a run, as JSON text.
@@ -43,7 +50,7 @@ pub const ENV_ENTRIES_MAX: usize = 256;
 pub const SCHEDULES_MAX: usize = 16;
 /// Limits of one job.
 pub const LIMITS_MAX: usize = 8;
-/// Starts of runs a second that a rate may allow, and the largest burst.
+/// Starts of runs, or deliveries of messages, a second that a rate may allow, and the largest burst.
 pub const RATE_MAX: u32 = 1_000_000;
 pub const ATTEMPTS_MAX: u32 = 100;
 /// A run whose worker was lost this often without a new checkpoint in between is assumed to kill its workers.

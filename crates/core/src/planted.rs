@@ -23,6 +23,16 @@ pub enum Fault {
     AckKeepsMessage,
     /// A message that is put back with a delay is queued at once.
     NackIgnoresDelay,
+    /// A queue delivers more messages at once than its settings allow.
+    RunningIsIgnored,
+    /// A load forgets how many messages of a queue are with consumers.
+    UnackedIsForgotten,
+    /// A message that was delivered too often is deleted without a notice to its dead-letter queue.
+    DeadMessageIsLost,
+    /// A message that was moved stays in its queue as well.
+    DeadMessageStays,
+    /// A notice that is repeated adds a message to a dead-letter queue again.
+    DeadMessageIsAddedAgain,
     /// A page of a long queue is treated as the last one.
     PageIsTheLast,
     /// A node whose lease has run out goes on applying events, although its time stands still.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::ids::{JobId, RunId, Token};
+use punctual_core::queue::QueueNumber;
 
 /// How long a start or a progress may stay unwritten when no other change causes a commit.
 pub(crate) const LAZY_MAX: Duration = Duration::from_secs(1);
@@ -41,6 +42,10 @@ pub(crate) enum Deadline {
     RateAllows(JobId, Timestamp),
     /// What some rates have used up is free again at this time.
     RatesFree(Timestamp),
+    /// The rate of a queue may allow its next delivery.
+    QueueOpens(QueueNumber),
+    /// A message may have been first in its queue for too long.
+    StillFirst(QueueNumber),
     /// Rows of holds that have ended may be deleted.
     HoldsEnded,
     /// Unused queues may leave memory.

@@ -106,6 +106,8 @@ impl Shard {
             Deadline::Delivered => self.delivered_is_due(cx),
             Deadline::RateAllows(job, at) => self.rate_allows(job, at, cx),
             Deadline::RatesFree(at) => self.forget_free_rates(at, cx),
+            Deadline::QueueOpens(queue) => self.queue_opens(queue, cx),
+            Deadline::StillFirst(queue) => self.still_first(queue, cx),
             Deadline::HoldsEnded => self.forget_ended_holds(cx),
             Deadline::Unused => self.let_unused_go(cx),
         }

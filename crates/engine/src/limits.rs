@@ -112,30 +112,39 @@ impl Shard {
     /// After an edit to a faster rate, the starts under the slower one count no more than the new one allows.
     fn forget_slower_rates(&mut self, run: RunId, now: Timestamp) {
         for (row, rate) in self.rates_of(run) {
-            if self.rates.used(&row) > rate.used_at_most(now) {
-                self.rates.note(row, rate.used_at_most(now));
-            }
+            self.forget_slower_rate(row, rate, now);
+        }
+    }
+
+    pub(crate) fn forget_slower_rate(&mut self, row: Arc<str>, rate: Rate, now: Timestamp) {
+        if self.rates.used(&row) > rate.used_at_most(now) {
+            self.rates.note(row, rate.used_at_most(now));
         }
     }
 
     /// Notes the start of a run in the rates of its job.
     fn use_rates(&mut self, run: RunId, cx: &mut Context<'_>) {
         for (row, rate) in self.rates_of(run) {
-            let used = rate.start(self.rates.used(&row), cx.now);
-            let was_used = self.rates.note(Arc::clone(&row), used);
-            let unique = UniqueKey {
-                key: Arc::clone(&row),
-                holder: Holder::Nobody(self.id),
-                expires_at: used.ends_at() + ROW_KEPT,
-            };
-            let unwritten = self.dirty.uniques.get(&row).map(|(_, stored)| *stored);
-            let stored = unwritten.unwrap_or(if was_used { Stored::Yes } else { Stored::No });
-            self.dirty.uniques.insert(row, (Some(unique), stored));
+            self.use_rate(row, rate, cx);
         }
         self.expect_free_rates(cx);
     }
 
-    fn expect_free_rates(&mut self, cx: &Context<'_>) {
+    /// Notes a start, and has the row of its rate written.
+    pub(crate) fn use_rate(&mut self, row: Arc<str>, rate: Rate, cx: &Context<'_>) {
+        let used = rate.start(self.rates.used(&row), cx.now);
+        let was_used = self.rates.note(Arc::clone(&row), used);
+        let unique = UniqueKey {
+            key: Arc::clone(&row),
+            holder: Holder::Nobody(self.id),
+            expires_at: used.ends_at() + ROW_KEPT,
+        };
+        let unwritten = self.dirty.uniques.get(&row).map(|(_, stored)| *stored);
+        let stored = unwritten.unwrap_or(if was_used { Stored::Yes } else { Stored::No });
+        self.dirty.uniques.insert(row, (Some(unique), stored));
+    }
+
+    pub(crate) fn expect_free_rates(&mut self, cx: &Context<'_>) {
         if let Some((at, _)) = self.rates.ends.first()
             && self.rates.expected.is_none_or(|expected| *at < expected)
         {

@@ -231,6 +231,7 @@ impl Shard {
             Event::Fits { run, lack } => self.note_fit(run, lack, cx),
             Event::Tick { limit } => self.tick(limit, cx),
         }
+        self.mind_queues(cx);
         self.advance_workflows(cx);
     }
 

@@ -2,6 +2,7 @@
 
 mod any_history;
 mod paging;
+mod settings;
 
 use std::time::Duration;
 
@@ -112,11 +113,13 @@ impl Rig {
     fn check_counts(&self) {
         let rows = self.message_rows();
         let record = self.rows.all().find_map(|row| match row {
-            Row::Queue(record) => Some((record.queued, record.messages)),
+            Row::Queue(record) => Some((record.queued, record.messages, record.unacked)),
             _ => None,
         });
         let queued = rows.iter().filter(|message| message.is_queued()).count() as u64;
-        assert_eq!(record.unwrap_or_default(), (queued, rows.len() as u64), "queued, messages");
+        let unacked = rows.iter().filter(|message| message.is_unacked()).count() as u64;
+        let counts = (queued, rows.len() as u64, unacked);
+        assert_eq!(record.unwrap_or_default(), counts, "queued, messages, unacknowledged");
     }
 }
 

@@ -8,7 +8,7 @@ use punctual_core::command::{Answer, Command, Submit};
 use punctual_core::ids::{RunId, ShardId, Token, WorkerId};
 use punctual_core::log::{CUT_MARK, Chunk, Stream};
 use punctual_core::name::Namespace;
-use punctual_core::queue::{self, QueueKey, Said};
+use punctual_core::queue::{self, QueueKey, QueueStat, Said};
 use punctual_core::time::Clock;
 use punctual_core::worker::Announcement;
 pub use punctual_engine::pool::ProgressCounts;
@@ -69,16 +69,13 @@ pub struct Looked {
     /// The workers of this node by name, including those lost within the last hour.
     pub workers: Vec<WorkerStatus>,
     /// The longest queues led by this node.
-    pub queues: Vec<QueueLength>,
+    pub queues: Vec<QueueStatus>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QueueLength {
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueueStatus {
     pub queue: QueueKey,
-    /// Messages waiting for a consumer.
-    pub waiting: u64,
-    /// All messages of the queue, including delayed and delivered ones.
-    pub messages: u64,
+    pub stat: QueueStat,
 }
 
 /// A request to be told when the loop has nothing to do.

@@ -322,6 +322,17 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("connections over RESP", count(resp::Settings::default().connections), "`-ERR`, closed"),
         ("name of a queue", bytes(limits::QUEUE_NAME_BYTES_MAX), "refused"),
         ("queues of a shard", count(limits::QUEUES_PER_SHARD_MAX), "`-OOM`"),
+        (
+            "`hold` of a queue",
+            format!("{} to {}", span(limits::QUEUE_HOLD_MIN), span(limits::QUEUE_HOLD_MAX)),
+            "422 `invalid`",
+        ),
+        ("deliveries a second by `rate` of a queue", count(limits::RATE_MAX), "422 `invalid`"),
+        (
+            "messages of a shard on their way to dead-letter queues",
+            count(limits::DEAD_MESSAGES_MAX),
+            "others stay in their queues for the time being",
+        ),
         ("queues that a GETJOB names", count(resp::QUEUES_MAX), "`-ERR`"),
         ("queues that a take names beside its own", count(rest::ALSO_MAX), "422 `invalid`"),
         ("jobs that a WAITJOB names", count(resp::WAITED_MAX), "`-ERR`"),

@@ -17,8 +17,8 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
-use punctual_core::queue::QueueKey;
-use punctual_node::handle::{Looked, QueueLength};
+use punctual_core::queue::{QueueKey, QueueStat};
+use punctual_node::handle::{Looked, QueueStatus};
 use punctual_node::metrics::{Histogram, Snapshot};
 use punctual_store::{Session, Stats};
 use tokio::time::timeout;
@@ -105,6 +105,58 @@ pub(crate) async fn metrics(State(endpoints): State<Endpoints>) -> Result<Respon
         Err(fmt::Error) => Err(Failed(internal())),
     }
 }
+
+type QueueMetric = (&'static str, &'static str, Option<Unit>, MetricType, fn(&QueueStat) -> Option<u64>);
+
+/// The metrics of each of the longest queues.
+const QUEUE_METRICS: [QueueMetric; 8] = [
+    (
+        "queue_length",
+        "Messages that wait for a consumer, of the longest queues that this node leads",
+        None,
+        MetricType::Gauge,
+        |queue| Some(queue.len),
+    ),
+    (
+        "queue_messages",
+        "All messages of these queues, delayed and delivered ones included",
+        None,
+        MetricType::Gauge,
+        |queue| Some(queue.messages),
+    ),
+    (
+        "queue_unacknowledged",
+        "Messages of these queues that are delivered and not acknowledged",
+        None,
+        MetricType::Gauge,
+        |queue| Some(queue.unacked),
+    ),
+    (
+        "queue_oldest_message_age",
+        "Age of the oldest of the first messages of these queues",
+        Some(Unit::Seconds),
+        MetricType::Gauge,
+        |queue| queue.oldest_at.map(|at| queue.now.since(at).as_secs()),
+    ),
+    ("queue_added", "Messages added to these queues", None, MetricType::Counter, |queue| Some(queue.added)),
+    (
+        "queue_delivered",
+        "Messages delivered from these queues, redeliveries included",
+        None,
+        MetricType::Counter,
+        |queue| Some(queue.taken),
+    ),
+    ("queue_expired", "Messages of these queues that expired", None, MetricType::Counter, |queue| {
+        Some(queue.expired)
+    }),
+    (
+        "queue_dead",
+        "Messages of these queues that went to their dead-letter queue",
+        None,
+        MetricType::Counter,
+        |queue| Some(queue.dead),
+    ),
+];
 
 #[derive(Debug)]
 struct Page {
@@ -197,25 +249,19 @@ impl Page {
         page.gauge("messages", "Messages in the store, of all queues", stored.messages)
     }
 
+    /// The counters are those of the leader: they begin again after a takeover.
     fn queues(&self, page: &mut Writer<'_>) -> fmt::Result {
         let queues = self.looked.as_ref().map(|looked| looked.queues.as_slice()).unwrap_or_default();
-        for (name, help, length) in [
-            (
-                "queue_length",
-                "Messages that wait for a consumer, of the longest queues that this node leads",
-                (|queue| queue.waiting) as fn(&QueueLength) -> u64,
-            ),
-            (
-                "queue_messages",
-                "All messages of these queues, delayed and delivered ones included",
-                |queue| queue.messages,
-            ),
-        ] {
-            let mut metric = page.metric(name, help, None, MetricType::Gauge)?;
-            for told in queues {
-                let QueueKey { namespace, name } = &told.queue;
+        for (name, help, unit, kind, value) in QUEUE_METRICS {
+            let mut metric = page.metric(name, help, unit.as_ref(), kind)?;
+            for QueueStatus { queue: QueueKey { namespace, name }, stat } in queues {
                 let labels = [("namespace", namespace.as_str()), ("queue", name.as_str())];
-                ConstGauge::new(length(told)).encode(metric.encode_family(&labels)?)?;
+                let Some(value) = value(stat) else { continue };
+                let metric = metric.encode_family(&labels)?;
+                match kind {
+                    MetricType::Counter => ConstCounter::new(value).encode(metric)?,
+                    _ => ConstGauge::new(value).encode(metric)?,
+                }
             }
         }
         Ok(())
@@ -261,7 +307,9 @@ impl Page {
             "Messages delivered to consumers, redeliveries included",
             messages.taken,
         )?;
-        page.counter("messages_acknowledged", "Messages acknowledged by consumers", messages.acked)
+        page.counter("messages_acknowledged", "Messages acknowledged by consumers", messages.acked)?;
+        page.counter("messages_expired", "Messages whose time to live was over", messages.expired)?;
+        page.counter("messages_dead", "Messages that went to a dead-letter queue", messages.dead)
     }
 
     fn http(&self, page: &mut Writer<'_>) -> fmt::Result {

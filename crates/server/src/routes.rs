@@ -210,6 +210,7 @@ fn queues_and_messages() -> Vec<Route> {
     vec![
         row(M::GET, "/api/v1/namespaces/{namespace}/queues", Right::Read, queues::list),
         row(M::GET, "/api/v1/namespaces/{namespace}/queues/{queue}", Right::Read, queues::stat),
+        row(M::PUT, "/api/v1/namespaces/{namespace}/queues/{queue}", Right::Edit, queues::set),
         row(M::POST, "/api/v1/namespaces/{namespace}/queues/{queue}/messages", Right::Run, queues::add),
         row(M::POST, "/api/v1/namespaces/{namespace}/queues/{queue}/batch", Right::Run, queues::add_many),
         row(M::POST, "/api/v1/namespaces/{namespace}/queues/{queue}/take", Right::Run, queues::take),

@@ -3,18 +3,22 @@
 //!
 //! They use every kind of message, on few queues and with few keys, so that keys collide. The body of each message is a
 //! unique number. One queue grows longer than the part that is kept in memory before a consumer takes from it, and one
-//! queue is never consumed.
+//! queue is never consumed. In half of the worlds one more queue has settings, and a dead-letter queue.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use punctual_core::job::limit::Rate;
 use punctual_core::name::Namespace;
-use punctual_core::queue::{Act, Add, Ask, Body, MessageId, NewMessage, QueueKey, Verb};
+use punctual_core::queue::{Act, Add, Ask, Body, MessageId, NewMessage, QueueKey, QueueSettings, Verb};
 
 use crate::dice::Dice;
 
 /// The number of queues that are consumed. One more queue is not.
 const QUEUES: usize = 4;
+/// The queue with settings, and its dead-letter queue, which is not consumed either.
+const LIMITED: usize = QUEUES + 1;
+const DEAD: usize = QUEUES + 2;
 /// The queue that grows long, and the time until which it is not consumed.
 const DEEP: usize = 0;
 const DEEP_UNTIL: u64 = 100_000;
@@ -33,6 +37,8 @@ pub(crate) struct Traffic {
     add_gap: u64,
     flushes: bool,
     bursts: u64,
+    /// `None` means that no queue of this world has settings.
+    settings: Option<QueueSettings>,
     /// The last number given to a message.
     last: u64,
 }
@@ -71,7 +77,14 @@ impl Traffic {
         let consumers = 2 + usize::try_from(dice.below(5)).unwrap_or(0);
         let add_gap = dice.pick(&[600, 1_500, 4_000]).copied().unwrap_or(600);
         let flushes = dice.one_in(3);
-        Some(Traffic { dice, consumers, is_open: true, add_gap, flushes, bursts: 0, last: 0 })
+        let settings = dice.one_in(2).then(|| settings(&mut dice));
+        Some(Traffic { dice, consumers, is_open: true, add_gap, flushes, bursts: 0, settings, last: 0 })
+    }
+
+    /// Sets the queue that has settings.
+    pub(crate) fn set(&self) -> Option<Ask> {
+        let settings = Box::new(self.settings.clone()?);
+        Some(Ask::Set { queue: queue(LIMITED), settings })
     }
 
     pub(crate) fn gap(&mut self) -> u64 {
@@ -80,6 +93,10 @@ impl Traffic {
 
     /// The next request of a producer or an operator.
     pub(crate) fn produce(&mut self, time: u64) -> Ask {
+        if self.settings.is_some() && self.dice.one_in(4) {
+            let messages = (0..1 + self.dice.below(3)).map(|_| self.limited_message()).collect();
+            return Ask::Add(Add { queue: queue(LIMITED), messages });
+        }
         let of = usize::try_from(self.dice.below(QUEUES as u64 + 1)).unwrap_or(0);
         let is_deep = of == DEEP && time < DEEP_UNTIL;
         match self.dice.below(40) {
@@ -124,6 +141,17 @@ impl Traffic {
         }
     }
 
+    /// A message for the queue with settings. One without a retry would occupy its place for ever.
+    fn limited_message(&mut self) -> NewMessage {
+        let new = self.message(true);
+        let ttl = if self.dice.one_in(4) {
+            Duration::from_millis(2_000 + self.dice.below(20_000))
+        } else {
+            new.ttl
+        };
+        NewMessage { retry: Duration::from_millis(1_000 + self.dice.below(5_000)), ttl, ..new }
+    }
+
     pub(crate) fn wish(&mut self, time: u64) -> Wish {
         let first = if time < DEEP_UNTIL { DEEP + 1 } else { DEEP };
         let of = first + usize::try_from(self.dice.below((QUEUES - first) as u64)).unwrap_or(0);
@@ -133,6 +161,7 @@ impl Traffic {
             _ => 1,
         };
         let wait = self.dice.one_in(2).then(|| 200 + self.dice.below(5_000));
+        let of = if self.settings.is_some() && self.dice.one_in(3) { LIMITED } else { of };
         Wish { queue: queue(of), count, wait }
     }
 
@@ -169,9 +198,29 @@ impl Traffic {
     }
 }
 
-/// All queues. The last one is never consumed.
+fn settings(dice: &mut Dice) -> QueueSettings {
+    let span = Duration::from_secs(1);
+    QueueSettings {
+        running: (!dice.one_in(4)).then(|| u32::try_from(1 + dice.below(3)).unwrap_or(1)),
+        rate: dice.one_in(3).then(|| Rate {
+            count: u32::try_from(5 + dice.below(20)).unwrap_or(5),
+            span,
+            burst: 1,
+        }),
+        hold: dice.one_in(3).then(|| Duration::from_millis(200 + dice.below(2_000))),
+        max_deliveries: Some(u32::try_from(1 + dice.below(3)).unwrap_or(1)),
+        dead_letter: Some(queue(DEAD).name),
+    }
+}
+
+/// All queues.
 pub(crate) fn queues() -> impl Iterator<Item = QueueKey> {
-    (0..=QUEUES).map(queue)
+    (0..=DEAD).map(queue)
+}
+
+/// Whether the queue may have settings.
+pub(crate) fn is_limited(key: &QueueKey) -> bool {
+    *key == queue(LIMITED)
 }
 
 pub(crate) fn queue(index: usize) -> QueueKey {
@@ -181,7 +230,7 @@ pub(crate) fn queue(index: usize) -> QueueKey {
 
 /// Whether no consumer takes from the queue.
 pub(crate) fn is_never_consumed(key: &QueueKey) -> bool {
-    *key == queue(QUEUES)
+    *key == queue(QUEUES) || *key == queue(DEAD)
 }
 
 /// The number in the body of a message.

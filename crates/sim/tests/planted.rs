@@ -328,3 +328,28 @@ fn a_free_lock_that_nobody_gets_is_found() {
 fn a_worker_that_lends_while_it_drains_is_found() {
     check(Fault::DrainLends, "drain");
 }
+
+#[test]
+fn a_limit_of_a_queue_that_is_ignored_is_found() {
+    check(Fault::RunningIsIgnored, "running: ");
+}
+
+#[test]
+fn unacknowledged_messages_that_a_load_forgets_are_found() {
+    check(Fault::UnackedIsForgotten, "running: ");
+}
+
+#[test]
+fn a_message_that_is_lost_on_its_way_to_the_dead_letter_queue_is_found() {
+    check(Fault::DeadMessageIsLost, "never lost: message");
+}
+
+#[test]
+fn a_message_that_is_moved_and_stays_is_found() {
+    check(Fault::DeadMessageStays, "one queue: ");
+}
+
+#[test]
+fn a_message_that_is_added_twice_to_the_dead_letter_queue_is_found() {
+    check(Fault::DeadMessageIsAddedAgain, "one add, one message");
+}

@@ -77,7 +77,9 @@ pub use progress::{
     ATTEMPT_KEY_HEADER, Progress, ProgressEvent, ProgressLine, ProgressReport, QueuedProgress, TaskProgress,
     TaskProgressed,
 };
-pub use queue::{ALSO_MAX, Direction, Flushed, Messages, Paused, Queue, TAKE_WAIT_MAX, Take, Way};
+pub use queue::{
+    ALSO_MAX, Direction, Flushed, Messages, Paused, Queue, QueueSettings, TAKE_WAIT_MAX, Take, Way,
+};
 pub use revision::{Diff, Revision, RevisionFile};
 pub use run::{Checkpoint, Child, Event, Run, Shard, State, Trigger, statuses};
 pub use statistics::{JobStatistics, Percentiles, RunCounts, StatisticsBucket};

@@ -27,7 +27,7 @@ pub struct Limit {
     pub per: Option<String>,
 }
 
-/// How often a run may start, by the generic cell rate algorithm: starts are spread evenly, and only the burst may come
+/// How often a run may start, or a message be delivered, by the generic cell rate algorithm: starts are spread evenly, and only the burst may come
 /// at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rate {
@@ -128,15 +128,15 @@ pub fn check_keys(limits: &[Limit], params: &Params, due: Timestamp) -> Result<(
 }
 
 impl Rate {
-    fn check(&self) -> Result<(), Invalid> {
+    pub(crate) fn check(&self) -> Result<(), Invalid> {
         if self.count == 0 || self.span.is_zero() {
-            return Err(Invalid::new("rate", "at least one run in a time, such as 100/m"));
+            return Err(Invalid::new("rate", "the number and the time must be above 0, such as 100/m"));
         }
         if self.span > DURATION_MAX {
             return Err(Invalid::new("rate", "at most ten years"));
         }
         if u128::from(self.count) * 1_000_000 > self.span.as_micros() * u128::from(RATE_MAX) {
-            return Err(Invalid::new("rate", format!("at most {RATE_MAX} runs a second")));
+            return Err(Invalid::new("rate", format!("at most {RATE_MAX} a second")));
         }
         if self.burst == 0 || self.burst > RATE_MAX {
             return Err(Invalid::new("burst", format!("1 to {RATE_MAX}")));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Body, Message, MessageId, MessageStatus, Pause, QueueKey, Sender};
+use super::{Body, DeadMessage, Message, MessageId, MessageStatus, Pause, QueueKey, QueueSettings, Sender};
 use crate::Timestamp;
 use crate::ids::{RunId, ShardId};
 use crate::name::Namespace;
@@ -46,6 +46,11 @@ pub enum Ask {
         queue: QueueKey,
         pause: Option<Pause>,
     },
+    /// Replaces the settings. Empty settings remove them.
+    Set {
+        queue: QueueKey,
+        settings: Box<QueueSettings>,
+    },
     /// Deletes at most `limit` queued messages. To delete all, a client repeats it until nothing was deleted.
     Flush {
         queue: QueueKey,
@@ -64,6 +69,12 @@ pub enum Ask {
     Withdraw {
         queue: QueueKey,
         sender: Sender,
+    },
+    /// Adds a message to its dead-letter queue, once however often it is sent.
+    AddDead {
+        /// The notice that carries the message.
+        notice: i64,
+        dead: Box<DeadMessage>,
     },
     /// The sender has confirmed the notice with this number.
     Told {
@@ -256,7 +267,15 @@ pub struct QueueStat {
     /// Counted since its leader took over.
     pub added: u64,
     pub taken: u64,
+    /// Messages that have expired since then, and those that went to the dead-letter queue.
+    pub expired: u64,
+    pub dead: u64,
+    /// Messages that are delivered and not acknowledged.
+    pub unacked: u64,
+    /// When the oldest of the first messages was created. `None` means that no message is queued, or that none is in memory.
+    pub oldest_at: Option<Timestamp>,
     pub pause: Pause,
+    pub settings: Option<Arc<QueueSettings>>,
 }
 
 /// Why a command on a queue was refused. A refused command changes nothing.
@@ -271,6 +290,10 @@ pub enum QueueRefusal {
     NoSuchMessage,
     #[error("half of the message's time to live is over: its next delivery is no longer put off")]
     TooLate,
+    #[error(
+        "the message is queued again, and its queue has as many unacknowledged messages as `running` allows"
+    )]
+    Full,
     #[error("this node holds as many queues as it may")]
     TooManyQueues,
 }
@@ -285,10 +308,12 @@ impl Ask {
             | Ask::Peek { queue, .. }
             | Ask::Stat { queue }
             | Ask::Pause { queue, .. }
+            | Ask::Set { queue, .. }
             | Ask::Flush { queue, .. }
             | Ask::Forget { queue }
             | Ask::Deliver(Deliver { queue, .. })
             | Ask::Withdraw { queue, .. } => Some(queue.shard(shards)),
+            Ask::AddDead { dead, .. } => Some(dead.queue.shard(shards)),
             Ask::Told { notice } => Some(RunId(*notice).shard()),
             Ask::Act(Act { ids, .. }) => ids.first().map(|id| id.shard()),
             Ask::Working { id, .. } | Ask::Show { id, .. } => Some(id.shard()),
@@ -304,10 +329,12 @@ impl Ask {
             | Ask::Peek { queue, .. }
             | Ask::Stat { queue }
             | Ask::Pause { queue, .. }
+            | Ask::Set { queue, .. }
             | Ask::Flush { queue, .. }
             | Ask::Forget { queue }
             | Ask::Deliver(Deliver { queue, .. })
             | Ask::Withdraw { queue, .. } => format!("queue `{}`", queue.name),
+            Ask::AddDead { dead, .. } => format!("queue `{}`", dead.queue.name),
             Ask::Act(_) | Ask::Working { .. } | Ask::Show { .. } => "message".to_owned(),
             Ask::Told { notice } => format!("end notice {notice}"),
         }
@@ -324,6 +351,8 @@ impl Ask {
             | Ask::Peek { .. }
             | Ask::Stat { .. }
             | Ask::Pause { .. }
+            | Ask::Set { .. }
+            | Ask::AddDead { .. }
             | Ask::Flush { .. }
             | Ask::Forget { .. }
             | Ask::Deliver(_)

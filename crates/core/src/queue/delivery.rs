@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Body, IdText, Message, MessageId, MessageStatus, QueueNumber, Sender};
+use super::{Body, DeadMessage, IdText, Message, MessageId, MessageStatus, QueueNumber, Sender};
 use crate::Timestamp;
 use crate::alert::Notification;
 use crate::ids::{RunId, ShardId, made_at};
@@ -32,6 +32,8 @@ pub enum Ending {
     Refused,
     /// Its time to live was over.
     Expired,
+    /// It was delivered too often without an acknowledgement, and went to the dead-letter queue.
+    GivenUp,
     /// A user deleted it or flushed its queue.
     Deleted,
     /// Its run was stopped.
@@ -45,6 +47,7 @@ impl Ending {
             Ending::Acked => "",
             Ending::Refused => "the message was refused by its consumer",
             Ending::Expired => "the message was not acknowledged within its time to live",
+            Ending::GivenUp => "the message was delivered too often without an acknowledgement",
             Ending::Deleted => "the message was deleted from its queue",
             Ending::Withdrawn => "the message was taken out of its queue",
         }
@@ -126,6 +129,8 @@ pub enum Content {
     Listen { topic: TopicKey, listener: Listener, key: Option<Arc<str>> },
     /// Removes a step that waits no more.
     StopListening { topic: TopicKey, step: StepKey },
+    /// Moves a message to a dead-letter queue.
+    Dead(Box<DeadMessage>),
     /// Notifies people through a channel. It is sent by the node, not to another shard.
     Notify(Box<Notification>),
 }

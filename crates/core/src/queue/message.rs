@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::Body;
+use super::{Body, QueueSettings};
 use crate::Timestamp;
 use crate::ids::{RunId, ShardId, Token};
 use crate::limits::{PRIORITY_MAX, QUEUE_NAME_BYTES_MAX};
@@ -176,6 +176,16 @@ impl Message {
         self.status == MessageStatus::Queued
     }
 
+    /// Whether it was delivered and is not acknowledged, or was taken out by a user.
+    pub fn is_unacked(&self) -> bool {
+        matches!(self.status, MessageStatus::Active { .. })
+    }
+
+    /// Deliveries that ended without an acknowledgement.
+    pub fn failed_deliveries(&self) -> u32 {
+        self.nacks.saturating_add(self.redeliveries)
+    }
+
     pub fn ttl(&self) -> Duration {
         self.expires_at.since(self.created_at)
     }
@@ -192,6 +202,10 @@ pub struct QueueRecord {
     pub queued: u64,
     /// The number of all its messages, by their rows.
     pub messages: u64,
+    /// The number of its unacknowledged messages, by their rows.
+    pub unacked: u64,
+    /// `None` means a queue without settings.
+    pub settings: Option<Arc<QueueSettings>>,
 }
 
 /// The attempt that a message was delivered for. A retry delivers a new message.

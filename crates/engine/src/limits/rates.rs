@@ -29,7 +29,7 @@ impl Rates {
         }
     }
 
-    pub(super) fn used(&self, row: &Arc<str>) -> UsedUntil {
+    pub(crate) fn used(&self, row: &Arc<str>) -> UsedUntil {
         self.used.get(row).copied().unwrap_or_default()
     }
 

@@ -86,6 +86,10 @@ pub struct MessageCounts {
     pub added: u64,
     pub taken: u64,
     pub acked: u64,
+    /// Their time to live was over.
+    pub expired: u64,
+    /// Moved to a dead-letter queue.
+    pub dead: u64,
 }
 
 /// A ready run and the worker chosen for it.

@@ -6,6 +6,8 @@ use punctual_core::planted::{Fault, is_planted};
 use punctual_core::queue::{Act, Acted, Ending, Message, MessageId, MessageStatus, QueueRefusal, Said, Verb};
 
 use super::Mark;
+use super::dead_letters::Fate;
+use super::queues::Queue;
 use crate::Shard;
 use crate::event::Context;
 
@@ -13,7 +15,7 @@ impl Shard {
     pub(super) fn act(&mut self, act: &Act, cx: &mut Context<'_>) -> Said {
         let mut count = 0;
         for id in &act.ids {
-            if self.is_of(&act.namespace, *id) && self.find_message(*id, cx.now) {
+            if self.is_of(&act.namespace, *id) && self.find_message(*id, cx) {
                 count += u64::from(self.act_on(*id, act.verb, cx));
                 self.message_is_far(id.number);
             }
@@ -44,6 +46,7 @@ impl Shard {
                 true
             }
             Verb::Dequeue => {
+                let is_queued = is_queued && !self.queues.get(id.queue).is_some_and(Queue::is_full);
                 if is_queued {
                     self.change_message(id.number, Mark::Dirty, cx.elapsed, |message| message.status = out);
                 }
@@ -93,6 +96,16 @@ impl Shard {
             self.change_message(id.number, Mark::Dirty, cx.elapsed, |message| message.status = status);
             return false;
         }
+        let fate = if is_uncounted { Fate::Queued } else { self.fate_of(id.number, cx) };
+        match fate {
+            Fate::Queued => {}
+            Fate::Moved => return true,
+            Fate::MovedLater => {
+                let status = MessageStatus::Active { until: Some(cx.now + retry) };
+                self.change_message(id.number, Mark::Dirty, cx.elapsed, |message| message.status = status);
+                return false;
+            }
+        }
         let count = |message: &mut Message| match why {
             _ if is_uncounted => {}
             PutBack::Nack => message.nacks = message.nacks.saturating_add(1),
@@ -120,14 +133,16 @@ impl Shard {
 
     /// A consumer asks for more time.
     pub(super) fn working(&mut self, namespace: &Namespace, id: MessageId, cx: &mut Context<'_>) -> Said {
-        if !self.is_of(namespace, id) || !self.find_message(id, cx.now) {
+        if !self.is_of(namespace, id) || !self.find_message(id, cx) {
             return Said::Refused(QueueRefusal::NoSuchMessage);
         }
         let Some(message) = self.queues.message(id.number) else {
             return Said::Refused(QueueRefusal::NoSuchMessage);
         };
-        let retry = message.retry;
-        let said = if cx.now.since(message.created_at) > message.ttl() / 2 {
+        let (retry, is_unacked) = (message.retry, message.is_unacked());
+        let said = if !is_unacked && self.queues.get(id.queue).is_some_and(Queue::is_full) {
+            Said::Refused(QueueRefusal::Full)
+        } else if cx.now.since(message.created_at) > message.ttl() / 2 {
             Said::Refused(QueueRefusal::TooLate)
         } else {
             let until = out_until(retry, cx.now);

@@ -80,7 +80,9 @@ impl Shard {
         cx: &Context<'_>,
     ) -> Message {
         let id = MessageId { queue: of, number: self.ids.next(cx.now) };
-        let status = match new.delay {
+        let settings = self.queues.get(of).and_then(|queue| queue.record.settings.as_ref());
+        let hold = settings.and_then(|settings| settings.hold).unwrap_or_default();
+        let status = match new.delay.max(hold) {
             delay if delay.is_zero() || is_planted(Fault::AddIgnoresDelay) => MessageStatus::Queued,
             delay => MessageStatus::Delayed { until: cx.now + delay },
         };
@@ -121,7 +123,7 @@ impl Shard {
         let row = self.unique_row(claim).filter(|row| row.expires_at > cx.now)?;
         let Holder::Message(number) = row.holder else { return None };
         let id = MessageId { queue: of, number };
-        if !self.find_message(id, cx.now) {
+        if !self.find_message(id, cx) {
             return None;
         }
         let found = self.queues.message(id.number).map(|message| notice(message, false));

@@ -1,8 +1,8 @@
 //! End notices: notices for attempts that tell how their delivered message, or the run that they started, ended.
 //!
 //! A notice is written in the batch that deletes its message or ends the run, sent when that batch is committed, and deleted when the
-//! sender, which may be on another node, has confirmed it. All end notices are in memory: each belongs to a live run, so
-//! they are few. After a load, the first page of timers brings them, and they are sent again.
+//! sender, which may be on another node, has confirmed it. All end notices are in memory: each belongs to a live run, or
+//! carries one of few messages, so they are few. After a load, the first page of timers brings them, and they are sent again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,7 +98,7 @@ impl Shard {
     }
 
     fn withdraw_one(&mut self, id: MessageId, cx: &mut Context<'_>) {
-        if self.find_message(id, cx.now) {
+        if self.find_message(id, cx) {
             self.drop_message(id.number, Ending::Withdrawn, cx.now);
         }
     }

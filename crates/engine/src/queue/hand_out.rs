@@ -11,6 +11,7 @@ use punctual_core::limits::EVENT_BYTES_MAX;
 use punctual_core::queue::{Content, Delivered, Ending, IdText, NewMessage, QueueKey, QueueNumber};
 use punctual_core::topic::{Handed, Happening, Topic, TopicKey, Wake, What};
 
+use super::settings::Gate;
 use crate::Shard;
 use crate::event::Context;
 
@@ -45,7 +46,10 @@ impl Shard {
         if self.holds.covers(&topic.namespace) {
             return;
         }
-        let Some(queue) = self.queues.get_mut(of).filter(|queue| !queue.record.pause.output) else { return };
+        let Some(queue) = self.queues.get_mut(of) else { return };
+        if queue.gate(&self.rates, cx.now) != Gate::Open {
+            return;
+        }
         queue.taken_at = Some(cx.now);
         while self.end_notices.handed(&topic) < HANDED_MAX
             && let Some(Delivered { id, ttl, at_most_once, body, .. }) = self.deliver(of, 1, cx).pop()

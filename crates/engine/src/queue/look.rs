@@ -1,5 +1,7 @@
 //! Reads of a queue and its messages, and actions on a whole queue.
 
+use punctual_core::Timestamp;
+use punctual_core::ids::made_at;
 use punctual_core::limits::TAKE_BYTES_MAX;
 use punctual_core::name::Namespace;
 use punctual_core::queue::{
@@ -15,7 +17,7 @@ const FLUSH_MAX: u32 = 2048;
 
 impl Shard {
     pub(super) fn show(&mut self, namespace: &Namespace, id: MessageId, cx: &mut Context<'_>) -> Said {
-        if !self.is_of(namespace, id) || !self.find_message(id, cx.now) {
+        if !self.is_of(namespace, id) || !self.find_message(id, cx) {
             return Said::Shown(None);
         }
         let key = self.queues.get(id.queue).map(|queue| queue.record.key.clone());
@@ -53,18 +55,27 @@ impl Shard {
     }
 
     pub(super) fn stat(&mut self, key: &QueueKey, cx: &mut Context<'_>) -> Said {
-        let queue = self.queues.find(key).and_then(|number| self.queues.get(number));
-        Said::Stat(queue.map(|queue| QueueStat {
+        Said::Stat(self.queue_stat(key, cx.now))
+    }
+
+    pub fn queue_stat(&self, key: &QueueKey, now: Timestamp) -> Option<QueueStat> {
+        let queue = self.queues.get(self.queues.find(key)?)?;
+        Some(QueueStat {
             len: queue.len,
             messages: queue.alive,
             created_at: queue.record.created_at,
             used_at: queue.used_at,
-            now: cx.now,
+            now,
             waiting: queue.takers.len() as u64,
             added: queue.added,
             taken: queue.taken,
+            expired: queue.expired,
+            dead: queue.dead,
+            unacked: queue.unacked,
+            oldest_at: queue.window.oldest().map(made_at),
             pause: queue.record.pause,
-        }))
+            settings: queue.record.settings.clone(),
+        })
     }
 
     pub(super) fn pause(&mut self, key: &QueueKey, pause: Option<Pause>, cx: &mut Context<'_>) -> Said {

@@ -9,7 +9,8 @@
 //! A message is in memory while it is near the front of its queue ([`window`]), while its timer is near, for a moment
 //! after its delivery, and until its changes are written; all others are only rows. A delivery is written up to a
 //! second later, because most messages are acknowledged before: then the row is inserted and deleted once. The end of a
-//! message that an attempt delivered leaves a notice for that attempt ([`end_notices`]).
+//! message that an attempt delivered leaves a notice for that attempt ([`end_notices`]). The [`settings`] of a queue may
+//! limit its deliveries, and move messages to another queue ([`dead_letters`]).
 //!
 //! **Invariant:** the counts in a queue's row match the message rows of the same batch.
 
@@ -25,6 +26,8 @@ mod seal;
 mod open_notices;
 mod end_notices;
 mod hand_out;
+mod settings;
+mod dead_letters;
 
 use std::sync::Arc;
 
@@ -46,8 +49,8 @@ pub(crate) use queues::Queues;
 use queues::{LOOK_EVERY, Mark, Queue};
 
 impl Shard {
-    /// Every queue in memory, with the number of its queued messages and of all its messages.
-    pub fn queue_lengths(&self) -> impl Iterator<Item = (&QueueKey, u64, u64)> {
+    /// Every queue in memory, with the number of its queued messages.
+    pub fn queue_lengths(&self) -> impl Iterator<Item = (&QueueKey, u64)> {
         self.queues.lengths()
     }
 
@@ -73,6 +76,8 @@ impl Shard {
             Ask::Peek { queue, count, newest } => self.peek(&queue, count, newest, cx),
             Ask::Stat { queue } => self.stat(&queue, cx),
             Ask::Pause { queue, pause } => self.pause(&queue, pause, cx),
+            Ask::Set { queue, settings } => self.set_queue(&queue, *settings, cx),
+            Ask::AddDead { notice, dead } => return self.add_dead(ticket, notice, *dead, cx),
             Ask::Flush { queue, limit } => return self.flush(ticket, &queue, limit, cx),
             Ask::Forget { queue } => self.forget_queue(&queue),
             Ask::Deliver(deliver) => self.take_delivery(deliver, cx),
@@ -95,6 +100,7 @@ impl Shard {
             Ask::Deliver(Deliver { queue, sender, .. }) | Ask::Withdraw { queue, sender } => {
                 self.want_bearer(queue, &delivery_key(*sender), wants);
             }
+            Ask::AddDead { notice, .. } => self.want_unique(&dead_letters::dead_key(*notice), wants),
             _ => {}
         }
     }
@@ -186,7 +192,7 @@ impl Shard {
     }
 
     /// Puts the message of a command into memory. Returns false if it does not exist or has expired.
-    fn find_message(&mut self, id: MessageId, now: Timestamp) -> bool {
+    fn find_message(&mut self, id: MessageId, cx: &mut Context<'_>) -> bool {
         if !self.queues.is_held(id.number) {
             let row = match self.pins.messages.get(&id.number) {
                 Some(pin) => pin.row.clone(),
@@ -198,8 +204,8 @@ impl Shard {
         let Some(message) = self.queues.message(id.number).filter(|message| message.id == id) else {
             return false;
         };
-        if message.expires_at <= now {
-            self.drop_message(id.number, Ending::Expired, now);
+        if message.expires_at <= cx.now {
+            self.expire_message(id.number, cx);
             return false;
         }
         true

@@ -10,6 +10,8 @@ pub(crate) struct OpenNotices {
     of: FxHashMap<Sender, i64>,
     /// How many messages of each queue were handed to its listeners, and not confirmed.
     handed: FxHashMap<TopicKey, usize>,
+    /// How many carry a message to a dead-letter queue.
+    dead: usize,
     /// New notices that the next batch must carry.
     unwritten: Vec<i64>,
 }
@@ -44,6 +46,7 @@ impl OpenNotices {
         if let Content::Attempt { sender, .. } = &notice.content {
             self.of.insert(*sender, notice.number);
         }
+        self.dead += usize::from(matches!(notice.content, Content::Dead(_)));
         if let Some(queue) = queue_of(&notice) {
             *self.handed.entry(queue.clone()).or_default() += 1;
         }
@@ -63,6 +66,11 @@ impl OpenNotices {
         self.handed.get(queue).copied().unwrap_or_default()
     }
 
+    /// How many messages are on their way to dead-letter queues.
+    pub(super) fn dead(&self) -> usize {
+        self.dead
+    }
+
     pub(super) fn get(&self, number: i64) -> Option<&EndNotice> {
         self.all.get(&number).map(|open| &open.notice)
     }
@@ -74,6 +82,7 @@ impl OpenNotices {
         if let Content::Attempt { sender, .. } = &open.notice.content {
             self.of.remove(sender);
         }
+        self.dead -= usize::from(matches!(open.notice.content, Content::Dead(_)));
         if let Some(count) = queue_of(&open.notice).and_then(|queue| self.handed.get_mut(queue)) {
             *count -= 1;
         }

@@ -37,6 +37,7 @@ impl Shard {
             self.message_is_far(place.number);
         }
         self.serve(of, cx);
+        self.mind_queues(cx);
         self.queues.feed(of);
     }
 

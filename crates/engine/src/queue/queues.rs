@@ -12,11 +12,13 @@ use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::limits::QUEUES_PER_SHARD_MAX;
+use punctual_core::planted::{Fault, is_planted};
 use punctual_core::queue::{
     END_NOTICES, Message, MessagePosition, Pause, QueueKey, QueueNumber, QueueRecord,
 };
 use rustc_hash::FxHashMap;
 
+use super::settings::First;
 use super::window::Window;
 use crate::event::Ticket;
 use messages::Live;
@@ -51,6 +53,8 @@ pub(crate) struct Queues {
     hungry: VecDeque<QueueNumber>,
     /// Delivered messages kept in memory for a while, because an acknowledgement is likely to come soon.
     unacked: VecDeque<i64>,
+    /// Queues with settings of which a message has changed.
+    noted: Vec<QueueNumber>,
     /// Whether a look for unused queues is scheduled.
     looks: bool,
 }
@@ -67,7 +71,9 @@ pub(super) struct Queue {
     pub(super) len: u64,
     /// The current number of messages in all states.
     pub(super) alive: u64,
-    /// How many of these are in memory.
+    /// The current number of messages that are delivered and not acknowledged.
+    pub(super) unacked: u64,
+    /// How many of all messages are in memory.
     held: u64,
     pub(super) takers: VecDeque<Taker>,
     /// How many takers wait for a page, not for a new message.
@@ -77,8 +83,19 @@ pub(super) struct Queue {
     /// The last take. `None` means that no consumer has taken from it for a while.
     pub(super) taken_at: Option<Timestamp>,
     hungry: bool,
+    /// Whether it is among the queues of which a message has changed.
+    is_noted: bool,
+    /// When its rate allows the next delivery. `None` means that there is no deadline for it.
+    pub(super) opens_at: Option<Timestamp>,
+    /// `None` means that it is empty, or has no `hold`.
+    pub(super) first: Option<First>,
+    /// Whether there is a deadline for the first message.
+    pub(super) is_watched: bool,
     pub(super) added: u64,
     pub(super) taken: u64,
+    pub(super) expired: u64,
+    /// Messages that were moved to the dead-letter queue.
+    pub(super) dead: u64,
 }
 
 /// A consumer that waits for messages.
@@ -107,6 +124,7 @@ impl Queue {
             window: Window::before(record.queued),
             len: record.queued,
             alive: record.messages,
+            unacked: if is_planted(Fault::UnackedIsForgotten) { 0 } else { record.unacked },
             record,
             stored,
             dirty: false,
@@ -117,8 +135,14 @@ impl Queue {
             used_at: now,
             taken_at: None,
             hungry: false,
+            is_noted: false,
+            opens_at: None,
+            first: None,
+            is_watched: false,
             added: 0,
             taken: 0,
+            expired: 0,
+            dead: 0,
         }
     }
 
@@ -129,7 +153,7 @@ impl Queue {
     }
 
     fn is_unused(&self) -> bool {
-        self.is_empty() && self.record.pause == Pause::default()
+        self.is_empty() && self.record.pause == Pause::default() && self.record.settings.is_none()
     }
 
     /// It has no messages, and no consumer waits.
@@ -144,6 +168,13 @@ impl Queue {
     /// Whether some of its messages are only rows.
     pub(super) fn is_partly_stored(&self) -> bool {
         self.alive > self.held
+    }
+
+    /// Notes that one of its messages has changed.
+    fn note_change(&mut self, noted: &mut Vec<QueueNumber>) {
+        if self.record.settings.is_some() && !std::mem::replace(&mut self.is_noted, true) {
+            noted.push(self.record.number);
+        }
     }
 
     /// How many of its messages stay in memory.
@@ -168,8 +199,17 @@ impl Queues {
         if self.all.len() >= QUEUES_PER_SHARD_MAX {
             return None;
         }
-        let (number, pause) = (self.free_number(), Pause::default());
-        let record = QueueRecord { key: key.clone(), number, created_at: now, pause, queued: 0, messages: 0 };
+        let record = QueueRecord {
+            key: key.clone(),
+            number: self.free_number(),
+            created_at: now,
+            pause: Pause::default(),
+            queued: 0,
+            messages: 0,
+            unacked: 0,
+            settings: None,
+        };
+        let number = record.number;
         self.insert(Queue::new(record, false, now));
         Some(number)
     }
@@ -203,9 +243,18 @@ impl Queues {
         self.all.get_mut(&number)
     }
 
-    /// Every queue, with the number of its queued messages and of all its messages.
-    pub(super) fn lengths(&self) -> impl Iterator<Item = (&QueueKey, u64, u64)> {
-        self.all.values().map(|queue| (&queue.record.key, queue.len, queue.alive))
+    /// Every queue, with the number of its queued messages.
+    pub(super) fn lengths(&self) -> impl Iterator<Item = (&QueueKey, u64)> {
+        self.all.values().map(|queue| (&queue.record.key, queue.len))
+    }
+
+    /// The next queue with settings of which a message has changed.
+    pub(super) fn pop_noted(&mut self) -> Option<QueueNumber> {
+        let number = self.noted.pop()?;
+        if let Some(queue) = self.all.get_mut(&number) {
+            queue.is_noted = false;
+        }
+        Some(number)
     }
 
     /// Notes that a client has used the queue.

@@ -6,11 +6,12 @@ use punctual_core::command::Answer;
 use punctual_core::limits::{TAKE_BYTES_MAX, TAKE_MAX};
 use punctual_core::planted::{Fault, is_planted};
 use punctual_core::queue::{
-    Acted, Delivered, Ending, MessageStatus, QueueKey, QueueNumber, QueueRefusal, Said, Take,
+    Acted, Delivered, MessageStatus, QueueKey, QueueNumber, QueueRefusal, Said, Take,
 };
 
 use super::Mark;
 use super::queues::Taker;
+use super::settings::Gate;
 use crate::Shard;
 use crate::event::{Context, Ticket};
 
@@ -31,9 +32,9 @@ impl Shard {
         self.look_for_unused(cx);
         let Some(queue) = self.queues.get_mut(number) else { return };
         (queue.used_at, queue.taken_at) = (cx.now, Some(cx.now));
-        let is_paused = queue.record.pause.output;
+        let is_open = queue.gate(&self.rates, cx.now) == Gate::Open;
         let count = take.count.clamp(1, TAKE_MAX);
-        if !is_paused && queue.takers.is_empty() {
+        if is_open && queue.takers.is_empty() {
             let taken = self.deliver(number, count, cx);
             if !taken.is_empty() {
                 return answer(ticket, Said::Taken(taken), cx);
@@ -41,7 +42,7 @@ impl Shard {
         }
         let Some(queue) = self.queues.get_mut(number) else { return };
         let is_empty = queue.window.first().is_none() && queue.window.is_everything();
-        let parked = !is_paused && !is_empty;
+        let parked = is_open && !is_empty;
         if queue.takers.len() >= TAKERS_MAX || (take.waiter.is_none() && !parked) {
             return answer(ticket, Said::Taken(Vec::new()), cx);
         }
@@ -69,27 +70,35 @@ impl Shard {
         let (mut taken, mut bytes) = (Vec::new(), 0);
         while taken.len() < count as usize
             && bytes < TAKE_BYTES_MAX
-            && let Some(place) = self.queues.get(of).and_then(|queue| queue.window.first())
+            && let Some(queue) = self.queues.get(of)
+            && queue.gate(&self.rates, cx.now) == Gate::Open
+            && let Some(place) = queue.window.first()
             && let Some(message) = self.queues.message(place.number)
         {
             if message.expires_at <= cx.now && !is_planted(Fault::TakeIgnoresExpiry) {
-                self.drop_message(place.number, Ending::Expired, cx.now);
+                self.expire_message(place.number, cx);
                 continue;
             }
             bytes += message.body.len();
-            // A message with at-most-once delivery is written before it is handed out.
+            let has_settings = queue.record.settings.is_some();
+            // A message with at-most-once delivery is written before it is handed out, and so is one of a queue that counts
+            // its deliveries.
             let (until, mark) = match message.retry {
                 retry if retry.is_zero() && is_planted(Fault::TakeOnceIsWrittenLate) => (None, Mark::Lazy),
                 retry if retry.is_zero() && is_planted(Fault::TakeOnceIsRetried) => {
                     (Some(cx.now + Duration::from_secs(1)), Mark::Dirty)
                 }
                 retry if retry.is_zero() => (None, Mark::Dirty),
+                retry if has_settings => (Some(cx.now + retry), Mark::Dirty),
                 retry => (Some(cx.now + retry), Mark::Lazy),
             };
             taken.push(Delivered { until, ..Delivered::of(message) });
             self.change_message(place.number, mark, cx.elapsed, |message| {
                 message.status = MessageStatus::Active { until };
             });
+            if has_settings {
+                self.use_queue_rate(of, cx);
+            }
         }
         cx.pool.counts_mut().messages.taken += taken.len() as u64;
         if let Some(queue) = self.queues.get_mut(of) {
@@ -103,7 +112,7 @@ impl Shard {
     pub(super) fn serve(&mut self, of: QueueNumber, cx: &mut Context<'_>) {
         self.serve_flushes(of, cx);
         while let Some(queue) = self.queues.get_mut(of)
-            && !queue.record.pause.output
+            && queue.gate(&self.rates, cx.now) == Gate::Open
             && queue.window.first().is_some()
             && let Some(taker) = queue.takers.pop_front()
         {
@@ -120,6 +129,7 @@ impl Shard {
         }
         self.unpark(of, cx);
         self.hand_out_of(of, cx);
+        self.expect_opening(of, cx);
         self.queues.feed(of);
     }
 
@@ -127,7 +137,7 @@ impl Shard {
     fn unpark(&mut self, of: QueueNumber, cx: &mut Context<'_>) {
         let Some(queue) = self.queues.get_mut(of).filter(|queue| queue.parked > 0) else { return };
         let is_empty = queue.window.first().is_none() && queue.window.is_everything();
-        if !is_empty && !queue.record.pause.output {
+        if !is_empty && queue.gate(&self.rates, cx.now) == Gate::Open {
             return;
         }
         queue.parked = 0;

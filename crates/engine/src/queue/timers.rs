@@ -1,7 +1,7 @@
 //! Timers of messages: a delay is over, a consumer took too long, a message expires. Also removes unused queues.
 
 use punctual_core::planted::{Fault, is_planted};
-use punctual_core::queue::{Acted, Ending, QueueKey, Said};
+use punctual_core::queue::{Acted, QueueKey, Said};
 
 use super::act::PutBack;
 use super::queues::{Looked, Queue};
@@ -15,7 +15,7 @@ impl Shard {
         let Some(message) = self.queues.message(number) else { return };
         let (id, wake) = (message.id, message.wake_at());
         if message.expires_at <= cx.now {
-            self.drop_message(number, Ending::Expired, cx.now);
+            self.expire_message(number, cx);
             return self.serve(id.queue, cx);
         }
         if is_planted(Fault::RetryIsForgotten) {

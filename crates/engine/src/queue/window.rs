@@ -3,10 +3,13 @@
 //! As with timers: all queued messages up to the horizon are in memory, those beyond it are rows. A page moves the
 //! horizon; from the moment it is asked for until it arrives, every newly queued message stays in memory. Only messages
 //! before the horizon may be taken, because only for these is it known that no other message comes first.
+//!
+//! A message that was put off has its place as if it had been created later.
 
 use std::collections::BTreeMap;
 
 use punctual_core::queue::MessagePosition;
+use rustc_hash::FxHashMap;
 
 /// Bytes of bodies of one queue in memory, so that large messages count more.
 const WINDOW_BYTES_MAX: usize = 1024 * 1024;
@@ -21,6 +24,9 @@ pub(crate) struct Window {
     near: BTreeMap<MessagePosition, usize>,
     /// Queued messages beyond the horizon that are in memory for another reason.
     far: BTreeMap<MessagePosition, usize>,
+    /// Messages that were put off, by number, with the number by which they are ordered; and the other way round.
+    put_off: FxHashMap<i64, i64>,
+    order_of: FxHashMap<i64, i64>,
     /// The bytes of the near bodies.
     bytes: usize,
     horizon: Horizon,
@@ -40,7 +46,8 @@ impl Window {
         let horizon =
             if queued == 0 { Horizon::Everything } else { Horizon::Through(MessagePosition::START) };
         let (near, far) = (BTreeMap::new(), BTreeMap::new());
-        Window { near, far, bytes: 0, horizon, paging: false, page: PAGE_FIRST }
+        let (put_off, order_of) = (FxHashMap::default(), FxHashMap::default());
+        Window { near, far, put_off, order_of, bytes: 0, horizon, paging: false, page: PAGE_FIRST }
     }
 
     fn is_within(&self, place: MessagePosition) -> bool {
@@ -55,6 +62,31 @@ impl Window {
         self.paging || self.is_within(place)
     }
 
+    /// Moves the message at this place behind all others of its rank: it gets the order of a message with this number.
+    pub(crate) fn put_off(&mut self, place: MessagePosition, number: i64) {
+        let Some(bytes) = self.near.get(&self.ordered(place)).copied() else { return };
+        self.remove(place);
+        self.put_off.insert(place.number, number);
+        self.order_of.insert(number, place.number);
+        self.put(MessagePosition { number, ..place }, bytes);
+    }
+
+    /// The place by which a message is ordered.
+    fn ordered(&self, place: MessagePosition) -> MessagePosition {
+        match self.put_off.get(&place.number) {
+            Some(number) => MessagePosition { number: *number, ..place },
+            None => place,
+        }
+    }
+
+    /// The place of the message that is ordered by this one.
+    fn own(&self, place: MessagePosition) -> MessagePosition {
+        match self.order_of.get(&place.number) {
+            Some(number) => MessagePosition { number: *number, ..place },
+            None => place,
+        }
+    }
+
     pub(crate) fn put(&mut self, place: MessagePosition, bytes: usize) {
         if self.is_within(place) {
             self.bytes += bytes;
@@ -64,7 +96,12 @@ impl Window {
         }
     }
 
-    pub(crate) fn remove(&mut self, place: MessagePosition) {
+    pub(crate) fn remove(&mut self, own: MessagePosition) {
+        let place = self.ordered(own);
+        if place != own {
+            self.put_off.remove(&own.number);
+            self.order_of.remove(&place.number);
+        }
         match self.near.remove(&place) {
             Some(bytes) => self.bytes -= bytes,
             None => drop(self.far.remove(&place)),
@@ -73,7 +110,18 @@ impl Window {
 
     /// The first queued message. `None` means that there is none, or that a page must be read to know.
     pub(crate) fn first(&self) -> Option<MessagePosition> {
-        self.near.first_key_value().map(|(place, _)| *place)
+        self.near.first_key_value().map(|(place, _)| self.own(*place))
+    }
+
+    /// The number of the oldest message of those that are first of their rank.
+    pub(crate) fn oldest(&self) -> Option<i64> {
+        let (mut oldest, mut from) = (None, MessagePosition::START);
+        while let Some((place, _)) = self.near.range(from..).next() {
+            let number = self.own(*place).number;
+            oldest = Some(oldest.map_or(number, |oldest: i64| oldest.min(number)));
+            from = MessagePosition { rank: place.rank + 1, ..MessagePosition::START };
+        }
+        oldest
     }
 
     pub(crate) fn is_everything(&self) -> bool {
@@ -95,7 +143,7 @@ impl Window {
 
     /// The places before the horizon, in order.
     pub(crate) fn places(&self) -> impl DoubleEndedIterator<Item = MessagePosition> {
-        self.near.keys().copied()
+        self.near.keys().map(|place| self.own(*place))
     }
 
     /// The place after which the next page starts, and its size, for a queue that keeps `reach` messages in memory.
@@ -139,7 +187,7 @@ impl Window {
         let nearer = std::mem::replace(&mut self.far, beyond);
         self.bytes += nearer.values().sum::<usize>();
         self.near.extend(nearer);
-        self.far.keys().copied().collect()
+        self.far.keys().map(|place| self.own(*place)).collect()
     }
 
     /// Moves the horizon nearer when more than twice `reach` is in memory; returns the places that are now beyond it.
@@ -157,7 +205,7 @@ impl Window {
         let beyond = self.near.split_off(&MessagePosition { rank: end.rank, number: end.number + 1 });
         self.horizon = Horizon::Through(end);
         self.bytes -= beyond.values().sum::<usize>();
-        let places = beyond.keys().copied().collect();
+        let places = beyond.keys().map(|place| self.own(*place)).collect();
         self.far.extend(beyond);
         places
     }
@@ -250,6 +298,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_message_that_is_put_off_comes_after_all_that_are_there() {
+        let mut window = Window::before(0);
+        for number in 1..=3 {
+            window.put(place(0, number), 10);
+        }
+        window.put(place(1, 4), 10);
+        window.put_off(place(0, 1), 5);
+        window.put(place(0, 6), 10);
+        assert_eq!(window.places().map(|place| place.number).collect::<Vec<_>>(), [2, 3, 1, 6, 4]);
+        assert_eq!(window.oldest(), Some(2));
+        window.remove(place(0, 1));
+        window.put(place(0, 1), 10);
+        assert_eq!(window.first(), Some(place(0, 1)), "it has its own place again");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod act;
 mod add;
 mod look;
+mod set;
 mod table;
 mod turn;
 mod work;
@@ -82,6 +83,15 @@ Examples:
         #[arg(long)]
         yes: bool,
     },
+    /// Replace the settings of a queue; settings that are not given are removed
+    #[command(after_help = "\
+Examples:
+  punctual queue set ledger --running 1                    one message at a time, in order
+  punctual queue set mail --rate 100/m --max-deliveries 5 --dead-letter mail.dead
+  punctual queue set mail --none                           no settings
+
+`punctual queue stat` shows the settings.")]
+    Set(set::Setting),
     /// Stop adding, taking, or both
     #[command(after_help = "Examples:\n  punctual queue pause mail\n  punctual queue pause mail --in")]
     Pause(Ways),
@@ -141,6 +151,7 @@ impl Verb {
             Verb::Show(showing) => showing.run(session).await,
             Verb::Peek(peeking) => peeking.run(session).await,
             Verb::Flush { queue, yes } => act::flush(session, &queue, yes).await,
+            Verb::Set(setting) => setting.run(session).await,
             Verb::Pause(ways) => {
                 let queue = client.pause_queue(namespace, ways.queue.as_str(), ways.way()).await?;
                 output.show(&queue, |_| describe_queue(&queue))

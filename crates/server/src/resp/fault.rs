@@ -53,6 +53,7 @@ impl From<QueueRefusal> for Fault {
             QueueRefusal::TooLate => Fault::new(
                 "TOOLATE Half of job TTL already elapsed, you are no longer allowed to postpone the next delivery.",
             ),
+            QueueRefusal::Full => Fault::of(format!("TOOLATE {refusal}")),
             QueueRefusal::TooManyQueues => Fault::of(format!("OOM {refusal}")),
         }
     }

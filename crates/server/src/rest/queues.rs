@@ -13,12 +13,12 @@ use punctual_core::queue::{
 use punctual_wire::Text;
 use punctual_wire::rest::{
     AddMessage, AddMessages, Added, AddedMessage, AddedMessages, Code, Flushed, MessageState, Messages, Page,
-    Problem, Queue, Take, Taken, Way,
+    Problem, Queue, QueueSettings, Take, Taken, Way,
 };
 use serde::Deserialize;
 use tracing::error;
 
-use super::body::{LongJson, MaybeJson};
+use super::body::{self, LongJson, MaybeJson};
 use super::problem::{Failed, internal};
 use super::request::{Asked, In, QueueAt, page_limit};
 use crate::Endpoints;
@@ -57,6 +57,19 @@ pub(crate) async fn stat(
 ) -> Result<Json<Queue>, Failed> {
     let stat = endpoints.stat(&queue).await?.ok_or_else(|| no_such_queue(&queue))?;
     Ok(Json(Queue::of_stat(&queue, &stat)))
+}
+
+/// Replaces the settings of a queue, which is created if it does not exist.
+pub(crate) async fn set(
+    State(endpoints): State<Endpoints>,
+    QueueAt(queue): QueueAt,
+    body::Json(body): body::Json<QueueSettings>,
+) -> Result<Json<Queue>, Failed> {
+    let settings = Box::new(body.into_core(&queue.name)?);
+    match endpoints.handle.queue(Ask::Set { queue: queue.clone(), settings }).await? {
+        Said::Acted(_) => stat(State(endpoints), QueueAt(queue)).await,
+        said => Err(unexpected(said)),
+    }
 }
 
 /// 201 with the new message, or 200 with the existing message that has the same key.

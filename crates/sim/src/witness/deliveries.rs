@@ -19,7 +19,7 @@ use rustc_hash::FxHashMap;
 
 use super::messages::Messages;
 use super::{Life, Seen, Verdict};
-use crate::traffic::{is_never_consumed, number_of};
+use crate::traffic::{is_limited, is_never_consumed, number_of};
 
 /// How long a message may wait in a queue at which a consumer waits, once all faults have ended. A delivery is written up to
 /// a second after it was made, and until then the row says that the message is queued.
@@ -214,7 +214,7 @@ impl Deliveries {
             (Ask::Take(take), Said::Taken(taken)) => {
                 seen.waits_served += u64::from(take.waiter.is_some() && !taken.is_empty());
                 if !scene.is_outdated {
-                    self.in_order(take, taken, &asked, scene)?;
+                    self.in_order(take, taken, &asked, messages, scene)?;
                 }
                 taken.iter().try_for_each(|delivered| self.left(delivered, &asked, scene, seen))
             }
@@ -264,7 +264,18 @@ impl Deliveries {
     }
 
     /// A message that was first in its queue when the take was accepted, and is still queued, should have been taken.
-    fn in_order(&self, take: &Take, taken: &[Delivered], asked: &Asked, scene: Scene) -> Verdict {
+    fn in_order(
+        &self,
+        take: &Take,
+        taken: &[Delivered],
+        asked: &Asked,
+        messages: &Messages,
+        scene: Scene,
+    ) -> Verdict {
+        // A queue that delivers nothing now, or that puts messages off.
+        if is_limited(&take.queue) && (taken.is_empty() || messages.puts_off(&take.queue)) {
+            return Ok(());
+        }
         let places: Vec<MessagePosition> = taken.iter().filter_map(|taken| self.place(taken)).collect();
         if !places.is_sorted() {
             return Err(format!("order: {places:?} were taken in this order from {}", take.queue.name));
@@ -397,6 +408,9 @@ impl Deliveries {
                     queue.name
                 ));
             }
+            if is_limited(queue) {
+                continue;
+            }
             let stands = |(of, since): &&(QueueKey, u64)| of == queue && *since + WAITING_MAX < time;
             let mut untouched = self.standing.get(queue).into_iter().flat_map(BTreeMap::values);
             let is_passed_over = untouched.any(|standing| standing.since + UNTOUCHED_MAX < time);
@@ -425,8 +439,10 @@ impl Deliveries {
                     "never lost: message {number} was added and exists, but reached no consumer"
                 ));
             }
-            let is_ended =
-                message.expires_at <= reached || messages.was_flushed(queue) || messages.was_handed(number);
+            let is_ended = message.expires_at <= reached
+                || messages.was_flushed(queue)
+                || messages.was_handed(number)
+                || messages.was_moved(number);
             if !is_there && !is_ended && known.reached == 0 && !message.retry.is_zero() {
                 return Err(format!(
                     "never lost: message {number} was added and is gone, but reached no consumer"

@@ -1,5 +1,5 @@
 //! Checks the rows of queues: one add makes one message, one key has one message, a message disappears only for a reason,
-//! and the counts in a queue's row are right.
+//! and the counts in a queue's row are right. The settings of queues are kept, see [`moves`](super::moves) for dead letters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,11 +9,12 @@ use punctual_core::change::{Batch, Change, Row, RowKey};
 use punctual_core::ids::ShardId;
 use punctual_core::queue::{
     Content, END_NOTICES, EndNotice, Message, MessagePosition, MessageStatus, QueueKey, QueueNumber,
-    QueueRecord, QueueStat,
+    QueueRecord, QueueSettings, QueueStat,
 };
 use punctual_core::topic::What;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::moves::Moves;
 use super::{Seen, Verdict};
 use crate::traffic::{is_never_consumed, number_of};
 
@@ -29,6 +30,7 @@ pub(crate) struct Messages {
     refused: FxHashSet<u64>,
     /// Messages that a client has acknowledged or deleted, perhaps without effect yet.
     dismissed: FxHashSet<i64>,
+    moves: Moves,
     /// Messages that were handed to jobs.
     handed: FxHashSet<i64>,
     /// The number of flushes of each queue that may still be in flight.
@@ -42,6 +44,10 @@ struct Rows {
     record: Option<QueueRecord>,
     queued: BTreeSet<MessagePosition>,
     all: BTreeSet<MessagePosition>,
+    unacked: BTreeSet<MessagePosition>,
+    /// As they were before the batch, like the number of unacknowledged messages.
+    settings: Option<Arc<QueueSettings>>,
+    unacked_before: usize,
 }
 
 impl Messages {
@@ -50,6 +56,7 @@ impl Messages {
         let mut touched = BTreeSet::new();
         let is_notice = |key: &RowKey| matches!(key, RowKey::Message(END_NOTICES, _));
         self.note_handed(batch, seen);
+        self.moves.landed(batch, seen);
         let changes = || batch.changes.iter().filter(|(key, _)| !is_notice(key));
         for (key, change) in changes() {
             match (key, change) {
@@ -87,6 +94,7 @@ impl Messages {
             }
             self.stands(of, message)?;
         }
+        self.moves.are_gone(batch, |id| self.rows.contains_key(&id))?;
         touched.into_iter().try_for_each(|of| self.counts(of))
     }
 
@@ -106,8 +114,10 @@ impl Messages {
 
     fn came(&mut self, of: Of, message: &Message) -> Verdict {
         let (number, id) = (number_of(&message.body), message.id.number);
+        let has_arrived = self.moves.arrived(number);
         if let Some(first) = self.made.insert(number, id)
             && !self.handed.contains(&first)
+            && !has_arrived
         {
             return Err(format!(
                 "one add, one message: body {number} is in message {first} and in message {id}"
@@ -139,6 +149,10 @@ impl Messages {
         } else {
             rows.queued.remove(&message.position());
         }
+        match message.is_unacked() {
+            true => rows.unacked.insert(message.position()),
+            false => rows.unacked.remove(&message.position()),
+        };
         match self.rows.insert(message.id.number, Arc::clone(message)) {
             Some(old) if (&old.body, old.expires_at) != (&message.body, message.expires_at) => {
                 Err(format!("message {} has changed its body or expiry", message.id.number))
@@ -151,11 +165,18 @@ impl Messages {
         let rows = self.queues.entry(of).or_default();
         rows.all.remove(&place);
         rows.queued.remove(&place);
+        rows.unacked.remove(&place);
+        let has_dead_letters = rows.settings.as_ref().is_some_and(|settings| settings.dead_letter.is_some());
         let Some(message) = self.rows.remove(&place.number) else { return Ok(()) };
         let is_over = message.expires_at <= reached;
         seen.messages_expired += u64::from(is_over);
         let is_flushed = self.key_of(of).is_some_and(|key| self.is_flushing(key));
-        if is_over || is_flushed || self.dismissed.contains(&place.number) {
+        let may_expire = is_over && !has_dead_letters;
+        if may_expire
+            || is_flushed
+            || self.moves.was_moved(place.number)
+            || self.dismissed.contains(&place.number)
+        {
             return Ok(());
         }
         Err(format!(
@@ -164,17 +185,40 @@ impl Messages {
         ))
     }
 
-    fn counts(&self, of: Of) -> Verdict {
-        let Some(rows) = self.queues.get(&of) else { return Ok(()) };
-        let said = rows.record.as_ref().map_or((0, 0), |record| (record.queued, record.messages));
-        let there = (rows.queued.len() as u64, rows.all.len() as u64);
-        if said == there {
-            return Ok(());
+    fn counts(&mut self, of: Of) -> Verdict {
+        let Some(rows) = self.queues.get_mut(&of) else { return Ok(()) };
+        let record = rows.record.as_ref();
+        let said = record.map_or((0, 0, 0), |record| (record.queued, record.messages, record.unacked));
+        let there = (rows.queued.len() as u64, rows.all.len() as u64, rows.unacked.len() as u64);
+        if said != there {
+            return Err(format!(
+                "a queue's row counts {} queued and {} unacknowledged of {} messages, but there are {} and {} of {}",
+                said.0, said.2, said.1, there.0, there.2, there.1
+            ));
         }
-        Err(format!(
-            "a queue's row counts {} queued of {} messages, but there are {} of {}",
-            said.0, said.1, there.0, there.1
-        ))
+        let before = std::mem::replace(&mut rows.unacked_before, rows.unacked.len());
+        let settings = record.and_then(|record| record.settings.clone());
+        let settings = std::mem::replace(&mut rows.settings, settings);
+        match settings.and_then(|settings| settings.running) {
+            Some(most) if rows.unacked.len() > before.max(most as usize) => Err(format!(
+                "running: {} messages of a queue are unacknowledged, and its settings allow {most}",
+                rows.unacked.len()
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the queue puts off a message that nobody takes.
+    pub(super) fn puts_off(&self, key: &QueueKey) -> bool {
+        let records = self.queues.values().filter_map(|rows| rows.record.as_ref());
+        let settings =
+            records.filter(|record| record.key == *key).find_map(|record| record.settings.as_ref());
+        settings.is_some_and(|settings| settings.hold.is_some())
+    }
+
+    /// Whether the message was moved to a dead-letter queue.
+    pub(super) fn was_moved(&self, number: i64) -> bool {
+        self.moves.was_moved(number)
     }
 
     /// Checks the counts that a queue reports while nothing is in flight.
@@ -264,6 +308,7 @@ impl Messages {
     /// Nothing is in flight any more: only messages that were delivered at most once and never acknowledged are left, and
     /// those of the queue that is never consumed.
     pub(super) fn at_rest(&self) -> Verdict {
+        self.moves.at_rest()?;
         for message in self.to_be_taken() {
             if message.status != (MessageStatus::Active { until: None }) {
                 return Err(format!(

@@ -13,6 +13,7 @@ mod asks;
 mod dated;
 mod leaders;
 mod messages;
+mod moves;
 mod deliveries;
 mod late;
 mod limits;

@@ -81,8 +81,9 @@ seen! {
     locks,
     lock_waits,
     locks_renewed,
-    /// Messages that were handed to jobs.
+    /// Messages that were handed to jobs, and those that were moved to a dead-letter queue.
     handed,
+    moved,
     /// Recorded times that were compared with the arrival of their command or report.
     dated,
     /// Commands that were forwarded to another node.

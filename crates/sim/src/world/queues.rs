@@ -42,10 +42,14 @@ pub(super) enum Heard<'a> {
 impl World {
     pub(super) fn begin_traffic(&mut self) {
         let Some(traffic) = &self.traffic else { return };
-        for index in 0..traffic.consumers {
+        let (consumers, set) = (traffic.consumers, traffic.set());
+        for index in 0..consumers {
             self.later(100, Happening::Queue(Turn::Consume(index)));
         }
         self.later(100, Happening::Queue(Turn::Produce));
+        if let Some(ask) = set {
+            self.later(100, Happening::Queue(Turn::Ask(ask, TRIES)));
+        }
     }
 
     /// From now on, looks for starving consumers, and adds messages for them.

@@ -161,6 +161,8 @@ impl Leader {
             pause: Pause { input: true, output: false },
             queued: 7,
             messages: 9,
+            unacked: 1,
+            settings: None,
         }
     }
 

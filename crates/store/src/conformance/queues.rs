@@ -1,8 +1,12 @@
 //! Queues: what is loaded and listed of them, and their names.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use punctual_core::change::{Row, RowKey};
+use punctual_core::job::limit::Rate;
 use punctual_core::limits::QUEUE_NAME_BYTES_MAX;
-use punctual_core::queue::{Pause, QueueKey, QueueName, QueueNumber, QueueRecord};
+use punctual_core::queue::{Pause, QueueKey, QueueName, QueueNumber, QueueRecord, QueueSettings};
 
 use super::given::*;
 use super::messages::plain;
@@ -17,6 +21,8 @@ pub async fn a_load_brings_every_queue_with_its_counts(store: &dyn Store) -> Res
             queued: u64::from(n),
             messages: u64::from(n) * 3,
             pause: Pause { input: n % 2 == 0, output: n % 3 == 0 },
+            unacked: u64::from(n) * 2,
+            settings: (n % 4 == 0).then(|| Arc::new(settings(n))),
             ..leader.queue_in(store, "default", &format!("queue {n}"), n)
         })
         .collect();
@@ -24,13 +30,25 @@ pub async fn a_load_brings_every_queue_with_its_counts(store: &dyn Store) -> Res
     other.insert(store, [Row::Queue(other.queue(store, 1))]).await?;
     assert_eq!(leader.load(store).await?.queues, queues);
 
-    queues[7].queued = 1 << 40;
-    let mut changes = updates([Row::Queue(queues[7].clone())]);
+    (queues[7].queued, queues[7].unacked) = (1 << 40, 1 << 41);
+    queues[7].settings = Some(Arc::new(settings(7)));
+    queues[8].settings = None;
+    let mut changes = updates([7, 8].map(|n: usize| Row::Queue(queues[n].clone())));
     changes.delete(RowKey::Queue(queues.remove(9).number));
     changes.insert(message_row(&leader.message(7, 5)));
     leader.commit(store, changes).await?;
     assert_eq!(leader.load(store).await?.queues, queues);
     Ok(())
+}
+
+fn settings(n: u32) -> QueueSettings {
+    QueueSettings {
+        running: Some(n + 1),
+        rate: Some(Rate { count: 100, span: Duration::from_secs(60), burst: 1 }),
+        hold: Some(Duration::from_millis(1500)),
+        max_deliveries: Some(3),
+        dead_letter: "dead \0 \"letters\"".parse().ok(),
+    }
 }
 
 /// Numbers are reused: one batch deletes two queues and adds them with each other's numbers.

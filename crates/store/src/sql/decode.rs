@@ -117,6 +117,8 @@ pub(crate) fn queue(row: &dyn Row) -> Result<QueueRecord> {
         pause: Pause { input: row.flag(4)?, output: row.flag(5)? },
         queued: row.int(6)?.cast_unsigned(),
         messages: row.int(7)?.cast_unsigned(),
+        unacked: row.int(8)?.cast_unsigned(),
+        settings: row.text_or_none(9)?.map(codec::from_json).transpose()?.map(Arc::new),
     })
 }
 

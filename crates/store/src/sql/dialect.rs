@@ -22,7 +22,8 @@ const JOB: &str = "id, namespace, name, revision, pause, created_at, updated_at,
      fires, coalesce(definition, (SELECT revisions.definition FROM revisions WHERE revisions.job = jobs.id \
      AND revisions.revision = jobs.revision)), zone_data, failures, watch";
 /// In the order in which `decode::queue` reads them.
-const QUEUE: &str = "number, namespace, name, created_at, paused_input, paused_output, queued, messages";
+const QUEUE: &str =
+    "number, namespace, name, created_at, paused_input, paused_output, queued, messages, unacked, settings";
 /// In the order in which `decode::approval` reads them.
 const APPROVAL: &str = "namespace, run, step_no, job, step, since, until";
 /// In the order in which `decode::message` reads them.

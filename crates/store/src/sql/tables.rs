@@ -156,7 +156,7 @@ static QUEUES: Table = Table {
     key: 2,
     columns: columns![
         shard int2, number int8, namespace text, name bytea, created_at int8, paused_input int2,
-        paused_output int2, queued int8, messages int8
+        paused_output int2, queued int8, messages int8, unacked int8, settings text
     ],
 };
 
@@ -246,7 +246,7 @@ pub(crate) static WRITES: [Write; 58] = [
     delete(&JOBS),
     Write {
         table: &JOBS,
-        action: Action::Update { set: &[2, 3, 4, 5, 6, 7, 8, 9], and: &[(1, "="), (4, "<=")] },
+        action: Action::Update { set: &[2, 3, 4, 5, 6, 7, 8, 9, 10], and: &[(1, "="), (4, "<=")] },
     },
     Write {
         table: &JOBS,
@@ -288,7 +288,7 @@ pub(crate) static WRITES: [Write; 58] = [
     update(&RUN_TERMS, &[2]),
     insert(&RUN_TERMS),
     delete(&QUEUES),
-    update(&QUEUES, &[2, 3, 4, 5, 6, 7, 8]),
+    update(&QUEUES, &[2, 3, 4, 5, 6, 7, 8, 9, 10]),
     insert(&QUEUES),
     delete(&MESSAGES),
     update(&MESSAGES, &[4, 5, 6]),
@@ -415,7 +415,7 @@ fn of_row<'b>(shard: ShardId, row: &'b Row, values: &mut Values<'b>) -> Result<W
             put(values, RECENT, [shard.0.into(), recent.page.into(), recent.encode().into()])
         }
         Row::Term(term) => put(values, TERM, of_term(term)),
-        Row::Queue(queue) => put(values, QUEUE, of_queue(shard, queue)),
+        Row::Queue(queue) => put(values, QUEUE, of_queue(shard, queue)?),
         Row::Message(message) => put(values, MESSAGE, of_message(message)?),
     })
 }

@@ -47,7 +47,7 @@ impl Entry for Limit {
 
 schema::by_hand!(Limits as "Limits": one_of([schema::of::<Limit>(), schema::list_of::<Limit>()]); Limit);
 
-/// So many runs in a time, such as `100/m` or `5/10s`.
+/// So many runs, or deliveries of messages, in a time, such as `100/m` or `5/10s`.
 pub type Rate = Text<Starts>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub struct Starts {
 const RATE_MAX: usize = 40;
 
 schema::by_hand!(Rate as "Rate": schema::text(
-    "Runs in a time: a second, a minute, an hour, a day, or a duration.",
+    "Runs, or deliveries of messages, in a time: a second, a minute, an hour, a day, or a duration.",
     "^[0-9]+/([smhd]|(?=.)([0-9]+w)?([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?)$",
     RATE_MAX,
     "100/m",
@@ -72,6 +72,16 @@ const UNITS: [(&str, Duration); 4] = [
     ("h", Duration::from_secs(3600)),
     ("d", Duration::from_secs(24 * 3600)),
 ];
+
+impl Starts {
+    pub(crate) fn of(rate: rule::Rate) -> Starts {
+        Starts { count: rate.count, span: rate.span }
+    }
+
+    pub(crate) fn with_burst(self, burst: u32) -> rule::Rate {
+        rule::Rate { count: self.count, span: self.span, burst }
+    }
+}
 
 impl std::fmt::Display for Starts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -86,7 +96,7 @@ impl std::str::FromStr for Starts {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Starts, String> {
-        let wrong = || format!("`{text}` is no rate; write runs and a time, such as 100/m or 5/10s");
+        let wrong = || format!("`{text}` is no rate; write a number and a time, such as 100/m or 5/10s");
         let (count, span) = text.split_once('/').ok_or_else(wrong)?;
         let count = count.trim().parse().map_err(|_| wrong())?;
         let unit = UNITS.iter().find(|(unit, _)| *unit == span.trim()).map(|(_, span)| *span);
@@ -107,7 +117,7 @@ impl Limit {
         let beyond = self.beyond.unwrap_or(Beyond::Skip).into();
         Ok(rule::Limit {
             running: self.running,
-            rate: self.rate.map(|Text(Starts { count, span })| rule::Rate { count, span, burst }),
+            rate: self.rate.map(|Text(rate)| rate.with_burst(burst)),
             waiting: self.waiting.map(|max| rule::Waiting { max, beyond }),
             per: self.per,
         })
@@ -117,7 +127,7 @@ impl Limit {
         let rule::Limit { running, rate, waiting, per } = limit.clone();
         Limit {
             running,
-            rate: rate.map(|rate| Text(Starts { count: rate.count, span: rate.span })),
+            rate: rate.map(|rate| Text(Starts::of(rate))),
             burst: rate.map(|rate| rate.burst),
             waiting: waiting.map(|waiting| waiting.max),
             beyond: waiting.map(|waiting| waiting.beyond.into()),

@@ -152,7 +152,7 @@ codes! {
     QueuePaused "queue_paused" 409 "The queue is paused"
         "Adding to the queue is paused. Nothing was added; `POST …/resume` ends the pause."
     TooLate "too_late" 409 "Too late to extend the delivery"
-        "Half of the message's time to live is over, so its redelivery is not postponed again. Finish and acknowledge it."
+        "Half of the message's time to live is over, so its redelivery is not postponed again. Finish and acknowledge it. Or the message is queued again, and `running` of its queue allows no more unacknowledged messages."
     Locked "locked" 409 "The lock is held"
         "Another owner holds the lock. `message` names the owner, and when the lock expires. Try again then, or wait for it with `wait`."
     OutdatedFence "outdated_fence" 409 "The lock is not held under this fence any more"
@@ -317,7 +317,7 @@ impl From<QueueRefusal> for Problem {
             QueueRefusal::TooLong(_) => Code::QueueTooLong,
             QueueRefusal::Paused => Code::QueuePaused,
             QueueRefusal::NoSuchMessage => Code::NoSuchMessage,
-            QueueRefusal::TooLate => Code::TooLate,
+            QueueRefusal::TooLate | QueueRefusal::Full => Code::TooLate,
             QueueRefusal::TooManyQueues => Code::TooManyQueues,
         };
         Problem::new(code, refusal.to_string())

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use punctual_core::limits::TAKE_MAX;
 use punctual_core::name::Namespace;
-use punctual_core::queue::{InvalidName, Pause, QueueKey, QueueName, QueueRecord, QueueStat};
+use punctual_core::queue::{self, InvalidName, Pause, QueueKey, QueueName, QueueRecord, QueueStat};
 use punctual_core::schedule::format_duration;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Taken;
 use crate::error::Error;
+use crate::job_file::{Rate, Starts};
 use crate::schema;
 use crate::text::{Instant, Span, Text};
 
@@ -40,6 +41,43 @@ pub struct Queue {
     /// Messages added and taken since its leader leads it; a listing does not say.
     pub added: Option<u64>,
     pub taken: Option<u64>,
+    /// Messages that are delivered and not acknowledged.
+    pub unacked: u64,
+    /// Messages that have expired, and those that went to the dead-letter queue, since its leader leads it; a listing does
+    /// not say.
+    pub expired: Option<u64>,
+    pub dead: Option<u64>,
+    /// When the oldest of the first messages was created. Absent in a listing, without queued messages, and if the leader
+    /// has not read them.
+    pub oldest_at: Option<Instant>,
+    /// Absent if the queue has none.
+    pub settings: Option<QueueSettings>,
+}
+
+/// The settings of a queue. A field that is absent does not limit anything.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a map like { running: 1, max_deliveries: 5, dead_letter: mail.dead }"
+)]
+pub struct QueueSettings {
+    /// Messages that may be delivered and not acknowledged at once. With 1, all consumers together take the messages in
+    /// order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running: Option<u32>,
+    /// How often messages may be delivered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// A new message can be taken after this time, 100ms to 1d. A message that is first for as long goes to the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Span>,
+    /// After so many deliveries without an acknowledgement a message goes to the dead-letter queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_deliveries: Option<u32>,
+    /// The dead-letter queue: another queue of the namespace. It also gets the messages that expire.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::QueueName>)]
+    pub dead_letter: Option<String>,
 }
 
 /// What a queue does not let through.
@@ -112,6 +150,11 @@ impl Queue {
             waiting: None,
             added: None,
             taken: None,
+            unacked: record.unacked,
+            expired: None,
+            dead: None,
+            oldest_at: None,
+            settings: record.settings.as_deref().map(QueueSettings::of),
         }
     }
 
@@ -128,7 +171,39 @@ impl Queue {
             waiting: Some(stat.waiting),
             added: Some(stat.added),
             taken: Some(stat.taken),
+            unacked: stat.unacked,
+            expired: Some(stat.expired),
+            dead: Some(stat.dead),
+            oldest_at: stat.oldest_at.map(Text),
+            settings: stat.settings.as_deref().map(QueueSettings::of),
         }
+    }
+}
+
+impl QueueSettings {
+    pub fn of(settings: &queue::QueueSettings) -> QueueSettings {
+        QueueSettings {
+            running: settings.running,
+            rate: settings.rate.map(|rate| Text(Starts::of(rate))),
+            hold: settings.hold.map(Span),
+            max_deliveries: settings.max_deliveries,
+            dead_letter: settings.dead_letter.as_ref().map(QueueName::to_string),
+        }
+    }
+
+    /// The settings of the queue with this name.
+    pub fn into_core(self, own: &QueueName) -> Result<queue::QueueSettings, Error> {
+        let dead_letter = self.dead_letter.map(|name| name.parse()).transpose();
+        let settings = queue::QueueSettings {
+            running: self.running,
+            rate: self.rate.map(|Text(rate)| rate.with_burst(1)),
+            hold: self.hold.map(|hold| hold.0),
+            max_deliveries: self.max_deliveries,
+            dead_letter: dead_letter
+                .map_err(|error: InvalidName| Error::invalid("dead_letter", error.to_string()))?,
+        };
+        settings.check(own)?;
+        Ok(settings)
     }
 }
 
@@ -231,6 +306,39 @@ mod tests {
         assert_eq!(others(vec!["a".to_owned(), String::new()]).unwrap_err().field, "also.1");
         assert_eq!(others(vec!["a".to_owned(); ALSO_MAX + 1]).unwrap_err().field, "also");
         assert_eq!(others(vec!["a".to_owned(); ALSO_MAX]).unwrap().len(), ALSO_MAX);
+    }
+
+    #[test]
+    fn settings_read_back_as_they_were_written() {
+        let own: QueueName = "mail".parse().unwrap();
+        let text =
+            r#"{"running":2,"rate":"100/m","hold":"1m30s","max_deliveries":5,"dead_letter":"mail.dead"}"#;
+        for text in [text, "{}"] {
+            let settings = tree::from_json::<QueueSettings>(text.as_bytes()).unwrap();
+            let stored = settings.clone().into_core(&own).unwrap();
+            assert_eq!(QueueSettings::of(&stored), settings);
+            assert_eq!(serde_json::to_string(&settings).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn settings_that_cannot_be_name_the_field() {
+        let own: QueueName = "mail".parse().unwrap();
+        let rows = [
+            (r#"{"running":0}"#, "running"),
+            (r#"{"rate":"0/s"}"#, "rate"),
+            (r#"{"rate":"often"}"#, "rate"),
+            (r#"{"hold":"1d1s"}"#, "hold"),
+            (r#"{"max_deliveries":3}"#, "max_deliveries"),
+            (r#"{"dead_letter":"mail"}"#, "dead_letter"),
+            (r#"{"dead_letter":""}"#, "dead_letter"),
+            (r#"{"burst":3}"#, "burst"),
+        ];
+        for (body, field) in rows {
+            let read = tree::from_json::<QueueSettings>(body.as_bytes());
+            let error = read.and_then(|settings| settings.into_core(&own)).unwrap_err();
+            assert_eq!(error.field, field, "{body}");
+        }
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use punctual_core::Timestamp;
-use punctual_core::queue::{Message, MessagePosition, QueueNumber};
+use punctual_core::queue::{Message, MessagePosition, MessageStatus, QueueNumber};
 use punctual_core::time::Elapsed;
 
-use super::Queues;
+use super::{Queue, Queues};
 
 /// Delivered messages kept in memory after they are written: a slow consumer will acknowledge them soon.
 const UNACKED_MAX: usize = 1024;
@@ -25,7 +25,8 @@ pub(super) struct Live {
 pub(super) enum Stored {
     Nothing,
     Queued,
-    Active,
+    Unacked,
+    Delayed,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +49,24 @@ pub(in crate::queue) struct Changed {
 
 impl Stored {
     pub(super) fn of(message: &Message) -> Stored {
-        if message.is_queued() { Stored::Queued } else { Stored::Active }
+        match message.status {
+            MessageStatus::Queued => Stored::Queued,
+            MessageStatus::Active { .. } => Stored::Unacked,
+            MessageStatus::Delayed { .. } => Stored::Delayed,
+        }
+    }
+}
+
+impl Queue {
+    /// Saturating, for rows of a later leader are not in the counts of a shard that has not noticed it yet.
+    fn count_unacked(&mut self, before: bool, now: bool) {
+        self.unacked = (self.unacked + u64::from(now)).saturating_sub(u64::from(before));
+    }
+
+    /// The same for the rows.
+    pub(super) fn count_stored_unacked(&mut self, before: Stored, now: Stored) {
+        let [before, now] = [before, now].map(|row| u64::from(row == Stored::Unacked));
+        self.record.unacked = (self.record.unacked + now).saturating_sub(before);
     }
 }
 
@@ -111,6 +129,7 @@ impl Queues {
         if message.is_queued() {
             queue.window.put(message.position(), message.body.len());
         }
+        queue.note_change(&mut self.noted);
         self.held.insert(message.id.number, Live { message, row, mark });
         true
     }
@@ -125,6 +144,7 @@ impl Queues {
     ) -> Option<Changed> {
         let live = self.held.get_mut(&number)?;
         let (wake_before, was_queued) = (live.message.wake_at(), live.message.is_queued());
+        let was_unacked = live.message.is_unacked();
         edit(Arc::make_mut(&mut live.message));
         let message = &live.message;
         if let Some(queue) = self.all.get_mut(&message.id.queue) {
@@ -139,6 +159,8 @@ impl Queues {
                 }
                 _ => {}
             }
+            queue.count_unacked(was_unacked, message.is_unacked());
+            queue.note_change(&mut self.noted);
         }
         let mut is_first_delivery = false;
         match (live.mark, mark) {
@@ -163,6 +185,8 @@ impl Queues {
         if let Some(queue) = self.all.get_mut(&of) {
             queue.alive -= 1;
             queue.len -= u64::from(message.is_queued());
+            queue.count_unacked(message.is_unacked(), false);
+            queue.count_stored_unacked(row, Stored::Nothing);
             queue.record.messages -= u64::from(is_stored);
             queue.record.queued -= u64::from(row == Stored::Queued);
         }
@@ -191,6 +215,7 @@ impl Queues {
             if message.is_queued() {
                 queue.window.remove(message.position());
             }
+            queue.note_change(&mut self.noted);
         }
         Some((message, row))
     }

@@ -112,6 +112,7 @@ impl Queues {
             queue.record.queued += u64::from(now == Stored::Queued);
             queue.record.queued -= u64::from(before == Stored::Queued);
             queue.record.messages += u64::from(before == Stored::Nothing);
+            queue.count_stored_unacked(before, now);
         }
         if before == Stored::Nothing {
             changes.insert(row);

@@ -9,7 +9,7 @@ use punctual_engine::Shard;
 
 use super::EventLoop;
 use crate::driver;
-use crate::handle::{QUEUES_TOLD_MAX, QueueLength, Status, WorkerStatus};
+use crate::handle::{QUEUES_TOLD_MAX, QueueStatus, Status, WorkerStatus};
 use crate::leaders::{Leader, Leaders};
 use crate::peers;
 
@@ -32,17 +32,17 @@ impl EventLoop {
         });
     }
 
-    pub(super) fn queues(&self) -> Vec<QueueLength> {
+    pub(super) fn queues(&self) -> Vec<QueueStatus> {
         let shards = (0..self.store.shards()).filter_map(|shard| self.driver.shard(ShardId(shard)));
-        let mut all: Vec<_> = shards.flat_map(Shard::queue_lengths).collect();
-        all.sort_unstable_by_key(|(key, waiting, _)| (Reverse(*waiting), *key));
+        let lengths =
+            shards.flat_map(|shard| shard.queue_lengths().map(move |(key, queued)| (key, queued, shard)));
+        let mut all: Vec<_> = lengths.collect();
+        all.sort_unstable_by_key(|(key, queued, _)| (Reverse(*queued), *key));
         all.truncate(QUEUES_TOLD_MAX);
-        let told = |(queue, waiting, messages): (&QueueKey, u64, u64)| QueueLength {
-            queue: queue.clone(),
-            waiting,
-            messages,
+        let told = |(queue, _, shard): (&QueueKey, u64, &Shard)| {
+            Some(QueueStatus { queue: queue.clone(), stat: shard.queue_stat(queue, self.driver.now())? })
         };
-        all.into_iter().map(told).collect()
+        all.into_iter().filter_map(told).collect()
     }
 
     pub(super) fn workers(&self) -> Vec<WorkerStatus> {

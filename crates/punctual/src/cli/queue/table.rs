@@ -1,7 +1,7 @@
 //! Tables of queues and messages.
 
 use punctual_core::schedule::format_duration;
-use punctual_wire::rest::{Message, Queue, Taken};
+use punctual_wire::rest::{Message, Queue, QueueSettings, Taken};
 
 use super::super::output::{Output, fields, one_line, text};
 use super::super::time;
@@ -67,12 +67,30 @@ pub(crate) fn describe_queue(queue: &Queue) -> String {
         ("queued", Some(queue.queued.to_string())),
         ("messages", Some(queue.messages.to_string())),
         ("paused", Some(queue.paused.as_str().to_owned())),
+        ("unacknowledged", Some(queue.unacked.to_string())),
         ("waiting", queue.waiting.map(|waiting| waiting.to_string())),
         ("added", queue.added.map(|added| added.to_string())),
         ("taken", queue.taken.map(|taken| taken.to_string())),
+        ("expired", queue.expired.map(|expired| expired.to_string())),
+        ("moved", queue.dead.map(|dead| dead.to_string())),
+        ("settings", queue.settings.as_ref().map(describe_settings)),
+        ("oldest", queue.oldest_at.map(|at| time::both(at.0, now))),
         ("created", Some(time::both(queue.created_at.0, now))),
         ("used", queue.used_at.map(|at| time::both(at.0, now))),
     ])
+}
+
+/// The settings as the options that set them.
+fn describe_settings(settings: &QueueSettings) -> String {
+    let QueueSettings { running, rate, hold, max_deliveries, dead_letter } = settings;
+    let options = [
+        running.map(|most| format!("--running {most}")),
+        rate.as_ref().map(|rate| format!("--rate {rate}")),
+        hold.map(|hold| format!("--hold {}", format_duration(hold.0))),
+        max_deliveries.map(|most| format!("--max-deliveries {most}")),
+        dead_letter.as_ref().map(|queue| format!("--dead-letter {queue}")),
+    ];
+    options.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// A body on one line, or its length if it is not text.

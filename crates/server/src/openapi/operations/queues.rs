@@ -3,12 +3,12 @@
 use punctual_core::limits::TAKE_MAX;
 use punctual_wire::rest::{
     ActOnMessages, ActedOnMessages, AddMessage, AddMessages, Added, AddedMessages, Code, Flushed, Message,
-    Messages, Postponed, Queue, Take, Way,
+    Messages, Postponed, Queue, QueueSettings, Take, Way,
 };
 use punctual_wire::schema;
 use serde_json::json;
 
-use super::{Operation, get, listing, number, post};
+use super::{Operation, get, listing, number, post, put};
 
 pub(super) fn queues() -> Vec<Operation> {
     const QUEUES: &str = "/api/v1/namespaces/{namespace}/queues";
@@ -20,6 +20,14 @@ pub(super) fn queues() -> Vec<Operation> {
         get("/api/v1/namespaces/{namespace}/queues/{queue}", "show_queue", "Show the state of a queue")
             .answers::<Queue>(200, "The queue")
             .refuses(&[Code::NoSuchQueue]),
+        put(
+            "/api/v1/namespaces/{namespace}/queues/{queue}",
+            "set_queue",
+            "Replace the settings of a queue; empty settings remove them",
+        )
+        .takes::<QueueSettings>()
+        .answers::<Queue>(200, "The queue after the change")
+        .refuses(&[Code::NoSuchQueue, Code::TooManyQueues]),
         post("/api/v1/namespaces/{namespace}/queues/{queue}/messages", "add_message", "Add a message")
             .takes::<AddMessage>()
             .answers::<Added>(201, "The message that was added")

@@ -184,7 +184,12 @@ impl Queues for Fake {
                 waiting: u64::try_from(self.waiting.load(SeqCst)).unwrap(),
                 added: 3,
                 taken: 2,
+                expired: 0,
+                dead: 0,
+                unacked: 0,
+                oldest_at: None,
                 pause: queue.pause,
+                settings: None,
             })),
             Ask::Pause { queue, pause: Some(pause) } => {
                 all.entry(queue).or_default().pause = pause;
@@ -211,7 +216,11 @@ impl Queues for Fake {
             Ask::Act(Act { .. }) => Said::Acted(Acted::default()),
             Ask::Take(Take { .. }) | Ask::Unwait { .. } => Said::Taken(Vec::new()),
             Ask::Peek { .. } => Said::Peeked(None),
-            Ask::Deliver(_) | Ask::Withdraw { .. } | Ask::Told { .. } => panic!("no endpoint asks this"),
+            Ask::Set { .. }
+            | Ask::AddDead { .. }
+            | Ask::Deliver(_)
+            | Ask::Withdraw { .. }
+            | Ask::Told { .. } => panic!("no endpoint asks this"),
         })
     }
 
@@ -281,6 +290,8 @@ impl Queues for Fake {
                 pause: queue.pause,
                 queued: u64::try_from(queue.queued().count()).unwrap(),
                 messages: u64::try_from(queue.messages.len()).unwrap(),
+                unacked: 0,
+                settings: None,
             })
             .collect())
     }

@@ -71,6 +71,12 @@ async fn commands_are_counted_by_name_and_by_how_they_ended() {
             ("messages_added_total", 2),
             ("messages_delivered_total", 2),
             ("messages_acknowledged_total", 1),
+            ("messages_expired_total", 0),
+            ("messages_dead_total", 0),
+            ("queue_length{namespace=\"default\",queue=\"q\"}", 0),
+            ("queue_unacknowledged{namespace=\"default\",queue=\"q\"}", 1),
+            ("queue_added_total{namespace=\"default\",queue=\"q\"}", 2),
+            ("queue_delivered_total{namespace=\"default\",queue=\"q\"}", 2),
         ],
     );
     assert!(!page.contains("MADEUP"), "an unknown command does not become a label: {page}");

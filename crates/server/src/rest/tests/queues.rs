@@ -249,3 +249,39 @@ async fn the_largest_message_goes_through_and_a_larger_one_does_not() {
     let huge = scene.post(&format!("{QUEUES}/mail/messages"), json!({ "body": huge })).await;
     assert_eq!(huge.read::<Problem>(413).code.as_str(), "body_too_large");
 }
+
+#[tokio::test]
+async fn a_queue_with_settings_moves_a_message_that_nobody_acknowledges() {
+    let scene = Scene::new().await;
+    let settings = json!({ "running": 1, "max_deliveries": 1, "dead_letter": "mail.dead" });
+    let queue: Queue = scene.put(&format!("{QUEUES}/mail"), settings.clone()).await.read(200);
+    assert_eq!(serde_json::to_value(queue.settings).unwrap(), settings);
+    let first = scene.add("mail", json!({ "body": "first" })).await;
+    scene.add("mail", json!({ "body": "second" })).await;
+    assert_eq!(scene.take("mail", json!({ "count": 9 })).await.len(), 1, "one at a time");
+    assert_eq!(scene.act("nack", &[&first]).await, 1);
+    let dead = scene.take("mail.dead", json!({ "wait": "20s" })).await;
+    assert_eq!(dead.iter().filter_map(|message| message.body.as_deref()).collect::<Vec<_>>(), ["first"]);
+    let queue: Queue = scene.get(&format!("{QUEUES}/mail")).await.read(200);
+    assert_eq!((queue.queued, queue.unacked, queue.dead), (1, 0, Some(1)));
+    let queue: Queue = scene.put(&format!("{QUEUES}/mail"), json!({})).await.read(200);
+    assert_eq!(queue.settings, None);
+}
+
+#[tokio::test]
+async fn settings_that_a_queue_cannot_have_are_refused_by_their_field() {
+    let scene = Scene::new().await;
+    for (settings, field) in [
+        (json!({ "running": 0 }), "running"),
+        (json!({ "rate": "0/s" }), "rate"),
+        (json!({ "hold": "25h" }), "hold"),
+        (json!({ "max_deliveries": 3 }), "max_deliveries"),
+        (json!({ "dead_letter": "mail" }), "dead_letter"),
+        (json!({ "limit": 3 }), "limit"),
+    ] {
+        let problem: Problem = scene.put(&format!("{QUEUES}/mail"), settings).await.read(422);
+        assert_eq!(problem.field.as_deref(), Some(field));
+    }
+    let problem: Problem = scene.put(&format!("{QUEUES}/mail"), json!({})).await.read(404);
+    assert_eq!(problem.code.as_str(), "no_such_queue");
+}

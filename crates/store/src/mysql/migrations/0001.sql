@@ -322,7 +322,8 @@ CREATE TABLE IF NOT EXISTS incidents (
     KEY incidents_by_shard (shard)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- A queue, and how many messages it has; `queued` of them can be taken. Its leader gives it its number.
+-- A queue, and how many messages it has: `queued` of them can be taken, `unacked` of them are with consumers. Its leader
+-- gives it its number. `settings` is JSON.
 CREATE TABLE IF NOT EXISTS queues (
     shard         SMALLINT       NOT NULL,
     number        BIGINT         NOT NULL,
@@ -333,6 +334,8 @@ CREATE TABLE IF NOT EXISTS queues (
     paused_output TINYINT        NOT NULL,
     queued        BIGINT         NOT NULL,
     messages      BIGINT         NOT NULL,
+    unacked       BIGINT         NOT NULL,
+    settings      TEXT,
     PRIMARY KEY (shard, number),
     KEY queues_name (namespace, name)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

@@ -303,18 +303,20 @@ CREATE TABLE incidents (
 
 CREATE INDEX incidents_by_shard ON incidents (shard);
 
--- A queue, and how many messages it has; `queued` of them can be taken. Its leader gives it its number. Its name may be
--- any text, and `text` here may not contain a zero.
+-- A queue, and how many messages it has: `queued` of them can be taken, `unacked` of them are with consumers. Its leader
+-- gives it its number. Its name may be any text, and `text` here may not contain a zero. `settings` is JSON.
 CREATE TABLE queues (
     number        int8 NOT NULL,
     created_at    int8 NOT NULL,
     queued        int8 NOT NULL,
     messages      int8 NOT NULL,
+    unacked       int8 NOT NULL,
     shard         int2 NOT NULL,
     paused_input  int2 NOT NULL,
     paused_output int2 NOT NULL,
     namespace     text COLLATE "C" NOT NULL,
     name          bytea NOT NULL,
+    settings      text,
     PRIMARY KEY (shard, number)
 ) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX queues_name ON queues (namespace, name, shard, number);

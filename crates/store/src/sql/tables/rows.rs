@@ -102,8 +102,9 @@ fn body(run: &Run) -> Result<Value<'static>> {
     Ok(body.into())
 }
 
-pub(super) fn of_queue(shard: ShardId, queue: &QueueRecord) -> [Value<'_>; 9] {
-    [
+pub(super) fn of_queue(shard: ShardId, queue: &QueueRecord) -> Result<[Value<'_>; 11]> {
+    let settings = queue.settings.as_deref().map(codec::json).transpose()?;
+    Ok([
         shard.0.into(),
         queue.number.0.into(),
         queue.key.namespace.as_str().into(),
@@ -113,7 +114,9 @@ pub(super) fn of_queue(shard: ShardId, queue: &QueueRecord) -> [Value<'_>; 9] {
         queue.pause.output.into(),
         queue.queued.into(),
         queue.messages.into(),
-    ]
+        queue.unacked.into(),
+        settings.into(),
+    ])
 }
 
 pub(crate) fn of_message(message: &Arc<Message>) -> Result<[Value<'_>; 8]> {

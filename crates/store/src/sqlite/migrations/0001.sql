@@ -289,8 +289,8 @@ CREATE TABLE incidents (
 
 CREATE INDEX incidents_by_shard ON incidents (shard);
 
--- A queue, and how many messages it has; `queued` of them can be taken. Its leader gives it its number. Its name may be
--- any text.
+-- A queue, and how many messages it has: `queued` of them can be taken, `unacked` of them are with consumers. Its leader
+-- gives it its number. Its name may be any text. `settings` is JSON.
 CREATE TABLE queues (
     shard         INTEGER NOT NULL,
     number        INTEGER NOT NULL,
@@ -301,6 +301,8 @@ CREATE TABLE queues (
     paused_output INTEGER NOT NULL,
     queued        INTEGER NOT NULL,
     messages      INTEGER NOT NULL,
+    unacked       INTEGER NOT NULL,
+    settings      TEXT,
     PRIMARY KEY (shard, number)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX queues_name ON queues (namespace, name);
