@@ -1,5 +1,7 @@
 //! Alerts: no notification is lost while its receiver is away or its node is killed, and none delays a run.
 
+mod mail;
+
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,11 +1,12 @@
-//! The channels of alerts: webhooks and chats that notifications are sent to.
+//! The channels of alerts: webhooks, chats and mail servers that notifications are sent to.
 //!
 //! `[alerts]` of the settings has the channels. Secrets are in files, which are read again for each notification, so a
-//! secret is rotated without a restart. Every request passes the egress rules.
+//! secret is rotated without a restart. Every request and every mail passes the egress rules.
 //!
 //! notifier ──notification──▶ text ──▶ message of the channel ──signature──▶ egress rules ──▶ receiver
 
 mod chat;
+mod mail;
 mod secret;
 pub mod settings;
 mod sign;
@@ -70,7 +71,12 @@ impl Channels {
     }
 
     async fn say(&self, channel: &Channel, said: Said<'_>) -> Result<(), String> {
-        let Receiver::Http(http) = &channel.receiver;
+        let http = match &channel.receiver {
+            Receiver::Http(http) => http,
+            Receiver::Mail(mail) => {
+                return mail.send(self.caller.egress(), &said.id, said.text, self.clock.now()).await;
+            }
+        };
         let Message { url, headers, body } = self.message(http, said).await?;
         let reply = self.caller.post(&url, &headers, body, ANSWER_MAX).await?;
         chat::check(http.kind, &reply)

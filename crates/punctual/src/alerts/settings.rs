@@ -7,6 +7,8 @@ use punctual_core::name::Name;
 use punctual_core::schedule::Language;
 use serde::Deserialize;
 
+use super::mail::{Mail, MailFile};
+
 /// Channels of one node.
 pub const CHANNELS_MAX: usize = 100;
 
@@ -30,6 +32,7 @@ pub struct Channel {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Receiver {
     Http(Http),
+    Mail(Mail),
 }
 
 /// A receiver of HTTP requests.
@@ -83,6 +86,7 @@ pub enum ChannelFile {
     Dingtalk(HttpFile),
     Feishu(HttpFile),
     Wecom(HttpFile),
+    Email(MailFile),
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -141,6 +145,10 @@ impl ChannelFile {
             ChannelFile::Dingtalk(file) => (Kind::Dingtalk, file),
             ChannelFile::Feishu(file) => (Kind::Feishu, file),
             ChannelFile::Wecom(file) => (Kind::Wecom, file),
+            ChannelFile::Email(mut file) => {
+                let language = own_language(field, file.language.take(), language)?;
+                return Ok(Channel { receiver: Receiver::Mail(file.complete(field)?), language });
+            }
         };
         let language = own_language(field, file.language.clone(), language)?;
         Ok(Channel { receiver: Receiver::Http(file.complete(kind, field)?), language })
@@ -208,6 +216,7 @@ mod tests {
             ("['a b']\ntype = 'slack'\nurl = 'https://a'", &[], "alerts.channels.a b"),
             ("[a]\ntype = 'slack'\nurl = 'https://a'\nlanguage = 'fr'", &[], "alerts.channels.a.language"),
             ("", &["a"], "alerts.default"),
+            ("[a]\ntype = 'email'\nhost = ''\nfrom = 'a@b.c'\nto = ['d@e.f']", &[], "alerts.channels.a.host"),
         ] {
             let error = read(channels, default).unwrap_err();
             assert!(error.starts_with(expected), "{error}");
