@@ -250,6 +250,29 @@ fn incidents_are_acknowledged_and_silenced_by_hand() {
 }
 
 #[test]
+fn a_notification_of_a_step_names_it() {
+    let scene = Scene::new();
+    let receiver = Receiver::start(listen(), 0);
+    let node = node(&scene, "", &[channel("ops", receiver.address, "")]);
+    let workflow = |channel: &str| {
+        let breaks = json!({ "task": { "shell": "exit 3" }, "alerts": { "on": "failed", "to": [channel] } });
+        json!({ "task": { "workflow": { "steps": { "load": { "task": { "noop": {} } }, "settle": breaks } } } })
+    };
+    let refused = node.api().put("/api/v1/namespaces/default/jobs/flow", &workflow("opps"));
+    let refused = refused.expect("the node answers");
+    let field = json!("task.workflow.steps.settle.alerts[0].to");
+    assert_eq!((refused.status, &refused.json()["field"]), (422, &field), "{refused:?}");
+    node.api().put_job("flow", &workflow("ops"));
+    fails(node.api(), "flow");
+    let opened = wait::until("it is sent", SOON, || receiver.first("incident.opened"));
+    let data = &opened.json()["data"];
+    assert_eq!((&data["job"], &data["step"]), (&json!("flow"), &json!("settle")), "{data:#}");
+    assert_eq!(incidents(node.api(), "?open=true")[0]["step"], "settle");
+    let listed = node.cli(["incident", "list"]);
+    assert!(listed.out.contains("flow, step settle"), "{listed:?}");
+}
+
+#[test]
 fn a_channel_that_fails_is_an_incident() {
     let scene = Scene::new();
     let receiver = Receiver::start(listen(), 0);

@@ -1,4 +1,4 @@
-//! Alerts of a job: the conditions under which people are notified.
+//! Alerts of a job, or of a step of a workflow: the conditions under which people are notified.
 //!
 //! A condition that begins to hold opens an [`Incident`], in the commit of its cause. People are notified when the
 //! incident opens, when its error changes, every [`Alert::repeat`], and when it is over. Each notification is a notice
@@ -179,12 +179,32 @@ pub fn check(alerts: &[Alert]) -> Result<(), Invalid> {
     Ok(())
 }
 
+/// Refuses conditions that a step cannot have. What is remembered of earlier runs belongs to the job, and so does the
+/// dead letter.
+pub fn check_of_step(alerts: &[Alert]) -> Result<(), Invalid> {
+    for (index, alert) in alerts.iter().enumerate() {
+        let field = match alert.on {
+            Condition::Failed { after: 1 } | Condition::Late { .. } | Condition::Long { .. } => continue,
+            Condition::Failed { .. } => "after",
+            Condition::FailedOften { .. } => "of",
+            Condition::Deadline(_) | Condition::DeadLetter | Condition::Missing { .. } => "on",
+        };
+        let message =
+            "a step has the conditions `failed` without a count, `late` and `long`; give others to the job";
+        return Err(Invalid::new(format!("alerts[{index}].{field}"), message));
+    }
+    Ok(())
+}
+
 impl Definition {
     /// The alerts of the step at this path of its workflow. `None` means those of the job.
     pub fn alerts_of(&self, step: Option<&str>) -> &[Alert] {
         match step {
             None => &self.alerts,
-            Some(_) => &[],
+            Some(path) => {
+                let step = self.workflow().and_then(|workflow| workflow.at(path));
+                step.map_or(&[][..], |step| step.alerts.as_slice())
+            }
         }
     }
 }
@@ -210,6 +230,24 @@ mod tests {
             ("06:00", "Moon", "timezone"),
         ] {
             assert_eq!(Deadline::parse(at, zone).unwrap_err().field, field, "{at} {zone}");
+        }
+    }
+
+    #[test]
+    fn a_step_counts_no_runs() {
+        let hour = Duration::from_secs(3600);
+        let field = |on| check_of_step(&[alert(on)]).map_err(|invalid| invalid.field.into_owned());
+        for on in [Condition::Failed { after: 1 }, Condition::Late { by: hour }, Condition::Long { by: hour }]
+        {
+            assert_eq!(field(on), Ok(()));
+        }
+        for (on, expected) in [
+            (Condition::Failed { after: 2 }, "alerts[0].after"),
+            (Condition::FailedOften { of: 2, within: hour }, "alerts[0].of"),
+            (Condition::DeadLetter, "alerts[0].on"),
+            (Condition::Missing { within: hour }, "alerts[0].on"),
+        ] {
+            assert_eq!(field(on), Err(expected.to_owned()));
         }
     }
 

@@ -1,6 +1,6 @@
 //! The parameters of a job, a run and a step, and how a change of them is merged.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -9,11 +9,21 @@ use crate::limits::PARAMS_BYTES_MAX;
 
 /// Parameters: a JSON object as text. They reach a process as values and are never inserted into a command line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Arc<str>")]
 pub struct Params(pub Arc<str>);
+
+/// The text of most parameters, shared: thousands of steps may be in memory for months.
+static NONE: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("{}"));
 
 impl Default for Params {
     fn default() -> Self {
-        Params(Arc::from("{}"))
+        Params(Arc::clone(&NONE))
+    }
+}
+
+impl From<Arc<str>> for Params {
+    fn from(text: Arc<str>) -> Self {
+        if *text == **NONE { Params::default() } else { Params(text) }
     }
 }
 

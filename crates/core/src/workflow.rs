@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::alert::Alert;
 use crate::job::{Definition, Route};
 use crate::name::Name;
 use crate::params::Params;
@@ -63,6 +64,9 @@ pub struct Step {
     /// Parameters on top of the workflow's own. Each text in them is a template.
     pub params: Params,
     pub policies: Policies,
+    /// The conditions of its runs under which people are notified.
+    #[serde(deserialize_with = "tight")]
+    pub alerts: Vec<Alert>,
 }
 
 /// What a step does.
@@ -161,6 +165,18 @@ impl Workflow {
         &OF_PARTS
     }
 
+    /// The step at a path, such as `settle/book` for the step `book` of the sub-workflow `settle`.
+    pub fn at(&self, path: &str) -> Option<&Step> {
+        let named = |name: &str| self.all().find(|step| step.name.as_str() == name);
+        match path.split_once('/') {
+            None => named(path),
+            Some((outer, rest)) => match &named(outer)?.work {
+                Work::Workflow(inner) => inner.at(rest),
+                _ => None,
+            },
+        }
+    }
+
     /// The steps in the order of [`Graph::nodes`]: those of `finally` last.
     pub fn all(&self) -> impl Iterator<Item = &Step> {
         self.steps.iter().chain(&self.finally)
@@ -192,6 +208,7 @@ impl Step {
             switch: None,
             params: Params::default(),
             policies: Policies::default(),
+            alerts: Vec::new(),
         }
     }
 }
@@ -217,6 +234,7 @@ impl Step {
             priority: self.policies.priority.unwrap_or(default.priority),
             route: self.policies.route.as_deref().cloned().unwrap_or_default(),
             at_most_once: self.policies.at_most_once,
+            alerts: self.alerts.clone(),
             ..default
         }
     }

@@ -144,6 +144,11 @@ impl Shard {
     /// A run should have ended by now.
     pub(crate) fn long_is_due(&mut self, id: RunId, by: Duration, cx: &mut Context<'_>) {
         let now = cx.now;
+        let since = self.runs.get(&id).and_then(|live| live.run.first_start());
+        if let Some(at) = since.map(|since| since + by).filter(|at| *at > now) {
+            // Its worker has reported a later start than the assignment.
+            self.deadlines.insert(cx.elapsed_at(at), Deadline::Long(id, by));
+        }
         self.span_passed(id, &Condition::Long { by }, |run| is_long(run, by, now), cx);
     }
 

@@ -7,7 +7,7 @@ use punctual_core::alert::{
     ActOnIncident, Alert, Condition, Deadline, Incident, IncidentAct, NoteChannel, Notification, Occasion,
     REPEAT,
 };
-use punctual_core::attempt::Outcome;
+use punctual_core::attempt::{Outcome, Report};
 use punctual_core::change::Row;
 use punctual_core::command::{Command, Refusal};
 use punctual_core::cross_shard::CrossShardRequest;
@@ -263,6 +263,19 @@ fn a_run_that_takes_long_opens_an_incident_until_it_ends() {
     assert_eq!(only(&rig).run, Some(long));
     rig.succeed(long);
     assert!(!only(&rig).is_open());
+}
+
+#[test]
+fn a_run_that_was_reported_to_start_later_is_long_later() {
+    let mut rig = rig([Condition::Long { by: span("30m") }]);
+    let run = rig.start("job");
+    rig.advance("1s");
+    let (token, at) = (rig.run(run).token, rig.now);
+    rig.tell(Report::Started { run, token, at });
+    rig.advance("29m59s");
+    assert!(incidents(&rig).is_empty());
+    rig.advance("1s");
+    assert_eq!(only(&rig).run, Some(run));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Workflows: which steps start, what becomes of the whole, and what a crash leaves.
 
+mod alerts;
 mod any_history;
 mod approvals;
 mod by_hand;

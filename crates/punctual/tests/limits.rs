@@ -237,7 +237,7 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
         ("holds in force", count(limits::HOLDS_MAX), "422 `invalid`"),
         ("`share.weight`", format!("1 to {}", count(limits::SHARE_WEIGHT_MAX)), "422 `invalid`"),
         ("`pause_after`", format!("1 to {}", count(limits::PAUSE_AFTER_MAX)), "422 `invalid`"),
-        ("alerts of a job, channels of an alert", count(limits::ALERTS_MAX), "422 `invalid`"),
+        ("alerts of a job or of a step, channels of an alert", count(limits::ALERTS_MAX), "422 `invalid`"),
         (
             "`after` and `of` of an alert",
             format!("1 to {}", count(limits::ALERT_FAILURES_MAX)),

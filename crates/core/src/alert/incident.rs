@@ -1,6 +1,6 @@
 //! Incidents: conditions that hold, and what people were told about them.
 //!
-//! A job has at most one open incident for each of its conditions. Errors that differ only in their numbers have the same
+//! A job has at most one open incident for each of its conditions, and so has each step of its workflow. Errors that differ only in their numbers have the same
 //! fingerprint, so a job that fails four hundred times with one error is notified once.
 
 use std::sync::Arc;

@@ -42,6 +42,12 @@ impl Definition {
 
     /// Refuses a task that is too large to be copied into the child runs of a run without a job.
     pub fn check_alone(&self) -> Result<(), Invalid> {
+        // An incident belongs to a job.
+        let alerts = self.workflow().map(Workflow::alerts).unwrap_or_default();
+        if let Some((path, _)) = alerts.first() {
+            let message = "only a job has alerts; make the workflow a job, and start that";
+            return Err(Invalid::new(format!("task.workflow.{path}"), message));
+        }
         let too_long = |task: &dyn Fn() -> serde_json::Result<Vec<u8>>| {
             task().map_or(usize::MAX, |task| task.len()) > limits::SPLIT_TASK_BYTES_MAX
         };

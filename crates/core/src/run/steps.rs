@@ -13,7 +13,7 @@ use crate::ids::RunId;
 use crate::job::Definition;
 use crate::progress::Reported;
 use crate::task::Task;
-use crate::workflow::{ByHand, StepKey, Work, Workflow};
+use crate::workflow::{ByHand, Step, StepKey, Workflow};
 
 /// The step of a workflow that a run executes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,17 +31,7 @@ pub struct StepOf {
 impl StepOf {
     /// The definition of the step's runs, by that of the workflow.
     pub fn definition(&self, of: &Definition) -> Option<Definition> {
-        let mut workflow = of.workflow()?;
-        let mut names = self.path.split('/');
-        let last = names.next_back()?;
-        for name in names {
-            let Work::Workflow(inner) = &workflow.all().find(|step| step.name.as_str() == name)?.work else {
-                return None;
-            };
-            workflow = inner;
-        }
-        let step = workflow.step(usize::try_from(self.step).ok()?)?;
-        (step.name.as_str() == last).then(|| step.definition())
+        of.workflow()?.at(&self.path).map(Step::definition)
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::upstream::{Nameable, Upstream};
 use super::{EventWait, Graph, Step, Switch, Wait, Work, Workflow};
 use crate::Timestamp;
+use crate::alert::{self, Alert};
 use crate::invalid::Invalid;
 use crate::job::Definition;
 use crate::limits::{
@@ -34,17 +35,31 @@ impl Workflow {
 impl Workflow {
     /// The jobs that its steps start, also those of sub-workflows, each with the path of the step in this workflow.
     pub fn jobs(&self) -> Vec<(String, &Name)> {
-        let mut jobs = Vec::new();
+        self.of_steps(|step| match &step.work {
+            Work::Job(job) => vec![("job".to_owned(), job)],
+            _ => Vec::new(),
+        })
+    }
+
+    /// The alerts of its steps, also those of sub-workflows, each with its path in this workflow.
+    pub fn alerts(&self) -> Vec<(String, &Alert)> {
+        self.of_steps(|step| {
+            let alerts = step.alerts.iter().enumerate();
+            alerts.map(|(index, alert)| (format!("alerts[{index}]"), alert)).collect()
+        })
+    }
+
+    /// Parts of all steps, also of those of sub-workflows. `parts` gives each with its path in the step.
+    fn of_steps<'a, T>(&'a self, parts: impl Fn(&'a Step) -> Vec<(String, T)>) -> Vec<(String, T)> {
+        let mut all = Vec::new();
         let mut open = vec![Open { workflow: self, path: String::new(), nesting: 1 }];
         while let Some(next) = open.pop() {
-            let started = next.workflow.all().enumerate().filter_map(|(index, step)| match &step.work {
-                Work::Job(job) => Some((next.path_of(index, "job"), job)),
-                _ => None,
-            });
-            jobs.extend(started);
+            for (index, step) in next.workflow.all().enumerate() {
+                all.extend(parts(step).into_iter().map(|(path, part)| (next.path_of(index, &path), part)));
+            }
             open.extend(next.inner());
         }
-        jobs
+        all
     }
 }
 
@@ -131,6 +146,7 @@ impl Step {
     /// `before` has the steps that have ended when this one starts, `until_it` the step itself too.
     fn check(&self, before: &Nameable<'_>, until_it: &Nameable<'_>) -> Result<(), Invalid> {
         self.check_fields()?;
+        alert::check_of_step(&self.alerts)?;
         let scope = Scope::WORKFLOW.with_steps(before);
         if let Some(when) = &self.when {
             Condition::parse_in(when, &scope).map_err(|error| refused("when", when, &error))?;
@@ -169,10 +185,11 @@ impl Step {
     fn check_fields(&self) -> Result<(), Invalid> {
         let (used, hint): (&[&str], _) = match &self.work {
             Work::Task(_) => return Ok(()),
-            Work::Workflow(_) => {
-                (&["map", "params", "timeout", "priority"], "give it to the steps of the sub-workflow")
-            }
-            Work::Job(_) => (&["map", "params", "timeout"], "the job has its own"),
+            Work::Workflow(_) => (
+                &["map", "params", "timeout", "priority", "alerts"],
+                "give it to the steps of the sub-workflow",
+            ),
+            Work::Job(_) => (&["map", "params", "timeout", "alerts"], "the job has its own"),
             Work::Wait(_) | Work::Approve(_) => (&[], "leave it out"),
         };
         let policies = &self.policies;
@@ -185,6 +202,7 @@ impl Step {
             ("priority", policies.priority.is_some()),
             ("route", policies.route.is_some()),
             ("at_most_once", policies.at_most_once),
+            ("alerts", !self.alerts.is_empty()),
         ];
         match given.iter().find(|(field, is_given)| *is_given && !used.contains(field)) {
             Some((field, _)) => {

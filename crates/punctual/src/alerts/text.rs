@@ -55,9 +55,13 @@ impl Text {
 fn subject(incident: &Incident, language: Language) -> String {
     let namespace = &incident.namespace;
     match (&incident.subject, language) {
-        (Subject::Job { name, on, .. }, Language::English) => format!("{namespace}/{name}: {on}"),
-        (Subject::Job { name, on, .. }, Language::Chinese) => {
-            format!("{namespace}/{name}：{}", in_chinese(on))
+        (Subject::Job { name, step, on, .. }, Language::English) => {
+            let step = step.as_ref().map_or(String::new(), |step| format!(", step {step}"));
+            format!("{namespace}/{name}{step}: {on}")
+        }
+        (Subject::Job { name, step, on, .. }, Language::Chinese) => {
+            let step = step.as_ref().map_or(String::new(), |step| format!("，步骤 {step}"));
+            format!("{namespace}/{name}{step}：{}", in_chinese(on))
         }
         (Subject::Channel(name), Language::English) => format!("channel {name} cannot be reached"),
         (Subject::Channel(name), Language::Chinese) => format!("通道 {name} 无法送达"),
@@ -158,6 +162,24 @@ mod tests {
             chinese.whole(),
             "已恢复：payments/eu/nightly：连续 2 次运行失败\n运行：5\n\
              自 2030-01-01T06:00:00.000Z 至 2030-01-01T06:01:00.000Z，共发生 3 次"
+        );
+    }
+
+    #[test]
+    fn a_title_names_the_step() {
+        let mut notification = notification(Occasion::Opened, "");
+        let Subject::Job { step, .. } = &mut notification.incident.subject else {
+            panic!("it is about a job")
+        };
+        *step = Some("settle/book".into());
+        let title = |language| Text::of(&notification, language, None).title;
+        assert_eq!(
+            title(Language::English),
+            "Alert: payments/eu/nightly, step settle/book: 2 runs failed in a row"
+        );
+        assert_eq!(
+            title(Language::Chinese),
+            "告警：payments/eu/nightly，步骤 settle/book：连续 2 次运行失败"
         );
     }
 

@@ -102,10 +102,13 @@ impl Verb {
     }
 }
 
-/// The job or the channel that it is about.
+/// The job, the step or the channel that it is about.
 fn subject(incident: &Incident) -> String {
     match (&incident.job, &incident.channel) {
-        (Some(job), _) => job.to_string(),
+        (Some(job), _) => match &incident.step {
+            Some(step) => format!("{job}, step {step}"),
+            None => job.to_string(),
+        },
         (None, Some(channel)) => format!("channel {channel}"),
         (None, None) => "-".to_owned(),
     }

@@ -11,6 +11,7 @@ use punctual_core::command::{Answer, Command};
 use punctual_core::ids::{IncidentId, RunId};
 use punctual_core::job::{Definition, Invalid};
 use punctual_core::name::Name;
+use punctual_core::workflow::Workflow;
 use punctual_node::AlertChannels;
 use punctual_store::IncidentFilter;
 use punctual_wire::rest::{Channel, Code, Comment, Incident, Page, Problem, SilenceIncident};
@@ -136,7 +137,9 @@ pub(crate) fn check_channels(
     let known = channels.names();
     let of_job =
         definition.alerts.iter().enumerate().map(|(index, alert)| (format!("alerts[{index}]"), alert));
-    for (path, alert) in of_job {
+    let of_steps = definition.workflow().map(Workflow::alerts).unwrap_or_default().into_iter();
+    let of_steps = of_steps.map(|(path, alert)| (format!("task.workflow.{path}"), alert));
+    for (path, alert) in of_job.chain(of_steps) {
         if let Some(unknown) = alert.to.iter().find(|channel| !known.contains(channel)) {
             let known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
             let known = if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };

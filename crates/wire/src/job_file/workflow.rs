@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use utoipa::ToSchema;
 
 use super::policy::words;
-use super::{JsonObject, Retry, Route, Task, params};
+use super::{Alert, Alerts, JsonObject, Retry, Route, Task, params};
 use crate::error::Error;
 use crate::schema;
 use crate::text::{Span, small};
@@ -97,6 +97,9 @@ pub struct Step {
     pub route: Option<Route>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_most_once: Option<bool>,
+    /// The conditions of its runs under which people are notified: `failed`, `late` and `long`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alerts: Option<Alerts>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -244,6 +247,7 @@ impl Step {
         if self.parallel.is_some() && self.map.is_none() {
             return Err(Error::invalid("parallel", "is allowed only together with `map`; remove it"));
         }
+        let alerts = self.alerts.map(|alerts| alerts.convert("alerts", Alert::into_core)).transpose()?;
         Ok(rule::Step {
             needs: self.needs.unwrap_or_default(),
             rule: self.rule.map(Into::into).unwrap_or_default(),
@@ -259,6 +263,7 @@ impl Step {
                 route: self.route.map(|route| Box::new(route.into_core())),
                 at_most_once: self.at_most_once.unwrap_or(false),
             },
+            alerts: alerts.unwrap_or_default(),
             ..rule::Step::of(name, work)
         })
     }
@@ -282,6 +287,7 @@ impl Step {
             priority: step.policies.priority,
             route: step.policies.route.as_deref().map(Route::of),
             at_most_once: step.policies.at_most_once.then_some(true),
+            alerts: Alerts::of(step.alerts.iter().map(Alert::of).collect()),
             ..Step::default()
         };
         match &step.work {

@@ -20,6 +20,9 @@ pub struct Incident {
     /// `null` means that it is about a channel.
     #[schema(value_type = Option<schema::Name>)]
     pub job: Option<Name>,
+    /// The path of the step that it is about, such as `settle/book`. Left out: it is about the whole job, or a channel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
     /// The channel that could not be reached. `null` means that it is about a job.
     #[schema(value_type = Option<schema::Name>)]
     pub channel: Option<Name>,
@@ -89,6 +92,7 @@ impl From<&rule::Incident> for Incident {
             id: Text(incident.id),
             namespace: incident.namespace.clone(),
             job,
+            step: incident.step().map(str::to_owned),
             channel,
             on,
             condition,

@@ -9,6 +9,7 @@ export const incidents = {
     n === 0 ? 'No incident is open' : `${more ? 'More than ' : ''}${count(n, 'incident')} open`,
   job: 'Job',
   channel: (name: string) => `Channel ${name}`,
+  step: (job: string, step: string) => `${job}, step ${step}`,
   condition: 'Condition',
   since: 'Open since',
   count: 'Times',

@@ -10,6 +10,7 @@ export const incidents = {
     n === 0 ? '没有未恢复的告警事件' : `${more ? '超过 ' : ''}${num(n)} 个告警事件未恢复`,
   job: '任务',
   channel: (name: string) => `通道 ${name}`,
+  step: (job: string, step: string) => `${job}，步骤 ${step}`,
   condition: '条件',
   since: '开始时间',
   count: '次数',

@@ -61,13 +61,16 @@ async fn an_incident_is_shown_acknowledged_and_silenced() {
 async fn a_wrong_request_about_an_incident_is_refused() {
     let (scene, incident) = scene_with_an_incident().await;
     let silence = format!("{INCIDENTS}/{}/silence", incident.id);
-    let rows: [(&str, Value, u16, &str); 6] = [
+    let steps = json!({ "a": { "task": { "noop": {} }, "alerts": { "on": "failed" } } });
+    let alone = json!({ "task": { "workflow": { "steps": steps } } });
+    let rows: [(&str, Value, u16, &str); 7] = [
         (&silence, json!({ "until": "2026-01-01T00:00:00Z" }), 422, "until"),
         (&silence, json!({ "until": "2030-01-01T00:00:00Z" }), 422, "until"),
         (&silence, json!({ "until": null, "comment": "a".repeat(1025) }), 422, "comment"),
         (&format!("{INCIDENTS}/7/acknowledge"), json!({}), 404, ""),
         (&format!("{INCIDENTS}/a/acknowledge"), json!({}), 400, "id"),
         ("/api/v1/channels/ops/test", json!({}), 404, ""),
+        ("/api/v1/namespaces/default/runs", alone, 422, "task.workflow.steps.a.alerts[0]"),
     ];
     for (path, body, status, field) in rows {
         let problem: Problem = scene.post(path, body.clone()).await.read(status);

@@ -23,6 +23,7 @@ task:
       settle: { needs: [load], when: "steps.load.succeeded > 0", job: settlement, params: { day: "{{ due | date }}" } }
       review: { needs: [settle], approve: { within: 2d } }
       rest: { needs: [review], wait: { for: 30m } }
+      told: { needs: [rest], task: { noop: {} }, alerts: [{ on: failed }, { on: late, by: 1m, to: [ops] }] }
       alarm: { needs: [load], rule: any_failed, task: { shell: "./alarm" } }
       inner: { needs: [rest], task: { workflow: { steps: { a: { task: { noop: {} } } } } }, switch: { on: steps.inner.state, cases: { succeeded: [last] } } }
       last: { wait: { until: "{{ due | plus('2h') }}" } }
@@ -42,6 +43,7 @@ fn a_workflow_is_read_in_the_order_of_its_file() {
         ("settle", "job"),
         ("review", "approve"),
         ("rest", "wait"),
+        ("told", "noop"),
         ("alarm", "shell"),
         ("inner", "workflow"),
         ("last", "wait"),
@@ -49,7 +51,7 @@ fn a_workflow_is_read_in_the_order_of_its_file() {
     ];
     assert_eq!(told, expected);
     let graph = rule::Graph::of(&draft.workflow).unwrap();
-    assert_eq!((graph.edges(), graph.depth()), (7, 8));
+    assert_eq!((graph.edges(), graph.depth()), (8, 8));
 }
 
 #[test]
@@ -187,6 +189,21 @@ const MALFORMED: &[(&str, &str, &str, u32)] = &[
     ("steps:\n  a:\n    task: { noop: {} }\n    priority: 10", "invalid", "steps.a.priority", 7),
     ("steps:\n  a:\n    task: { noop: {} }\n    timeout: soon", "invalid", "steps.a.timeout", 7),
     ("steps:\n  a:\n    wait: { for: 5m }\n    retry: { attempts: 3 }", "invalid", "steps.a.retry", 7),
+    // Alerts.
+    (
+        "steps:\n  a:\n    task: { noop: {} }\n    alerts: { on: failed, after: 2 }",
+        "invalid",
+        "steps.a.alerts[0].after",
+        7,
+    ),
+    (
+        "steps:\n  a:\n    task: { noop: {} }\n    alerts:\n      - { on: failed }\n      - { on: dead_letter }",
+        "invalid",
+        "steps.a.alerts[1].on",
+        9,
+    ),
+    ("steps:\n  a:\n    task: { noop: {} }\n    alerts: { on: late }", "invalid", "steps.a.alerts.by", 7),
+    ("steps:\n  a:\n    wait: { for: 5m }\n    alerts: { on: late, by: 1m }", "invalid", "steps.a.alerts", 7),
     (
         "steps:\n  a:\n    task: { noop: {} }\n    params:\n      day: '{{ day }}'",
         "invalid",
