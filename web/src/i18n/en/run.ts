@@ -70,6 +70,10 @@ export const run = {
   whyTitle: 'Why is it waiting?',
   whySkipped: 'Why was it skipped?',
   missingConditions: 'No worker has:',
+  conditions: { task: 'task', function: 'function', label: 'label', worker: 'name' } as Record<
+    string,
+    string
+  >,
   until: 'Until',
   since: 'Since',
   causeRun: 'Run',
@@ -137,7 +141,7 @@ export const run = {
   ofTheJob: 'These are the parameters of the job.',
   created: 'Created',
   revision: 'Revision',
-  key: 'Key',
+  key: 'Idempotency key',
   route: 'Route',
   needs: 'Needs label',
 };

@@ -31,7 +31,7 @@ export const runs = {
   customRange: 'From and to…',
   since: 'From',
   until: 'To',
-  key: 'Key',
+  key: 'Idempotency key',
   triggers: {
     schedule: 'Schedule',
     misfire: 'Misfire',

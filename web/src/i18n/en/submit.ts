@@ -13,7 +13,7 @@ export const submit = {
   delayHint: 'Such as 90s, 30m or 2d.',
   at: 'Time',
   atHint: (zone: string) => `In ${zone}.`,
-  key: 'Key (optional)',
+  key: 'Idempotency key (optional)',
   keyHint: 'A repetition within a day opens the first run.',
   priority: 'Priority',
   priorityHint: '0 to 9; 9 starts first.',

@@ -59,7 +59,7 @@ export const job = {
   noFiresPaused: '任务已暂停，没有计划的触发。',
   when: '何时',
   inJobZone: (zone: string) => `${zone} 时间`,
-  inMyZone: (zone: string) => `本地时间（${zone}）`,
+  inMyZone: (zone: string) => `本地（${zone}）`,
   sameZone: (zone: string) => `时间（${zone}）`,
   month: '月历',
   monthOf: (zone: string) => `按 ${zone} 的日期`,

@@ -65,6 +65,7 @@ export const run = {
   whyTitle: '为什么在等待？',
   whySkipped: '为什么被跳过？',
   missingConditions: '没有执行节点满足：',
+  conditions: { task: '任务类型', function: '函数', label: '标签', worker: '名称' },
   until: '预计至',
   since: '始于',
   causeRun: '运行',
@@ -132,7 +133,7 @@ export const run = {
   ofTheJob: '以下是任务的参数。',
   created: '创建时间',
   revision: '版本',
-  key: '键',
+  key: '幂等键',
   route: '路由',
   needs: '所需标签',
 } satisfies typeof en;

@@ -32,7 +32,7 @@ export const runs = {
   customRange: '自定义…',
   since: '开始时间',
   until: '结束时间',
-  key: '键',
+  key: '幂等键',
   triggers: {
     schedule: '调度',
     misfire: '错过触发',

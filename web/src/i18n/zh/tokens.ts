@@ -11,7 +11,7 @@ export const tokens = {
   created: '创建于',
   remove: '移除',
   mine: '当前使用',
-  notSeen: '未见使用',
+  notSeen: '暂无记录',
   never: '永不',
   usedHint: '最近使用时间只包含当前节点启动以来的记录。',
   open: '此服务器不要求令牌。',
