@@ -1,12 +1,8 @@
-import './styles/tokens.css';
-import './styles/base.css';
-import { mount } from 'svelte';
-import App from './App.svelte';
-import { applyPrefs } from './lib/prefs.svelte';
-import { router } from './lib/router.svelte';
-import { screens } from './screens';
+// Begins everything that the page waits for, at once: the scripts of the frame and of the open screen, its first answers,
+// and the words. What is imported here is small, because all of it waits for this file.
+import { beginFirst } from './first';
+import { storedLang } from './lib/lang';
 
-applyPrefs();
-// The open screen loads while the frame is drawn.
-if (router.match) screens[router.match.screen].load().catch(() => {}); // `Outlet` tells the failure
-mount(App, { target: document.getElementById('app')! });
+beginFirst(location.hash);
+if (storedLang() === 'zh') import('./i18n/zh').catch(() => {}); // who needs the words asks again
+void import('./start');

@@ -1,6 +1,10 @@
 // Requests to the REST API. Every failure is an `ApiError`, whether the server or the network caused it.
-import { toSearch, type Query } from '../lib/paths';
+import type { Query } from '../lib/paths';
+import { url } from './addresses';
+import { takeEarly } from './early';
 import { session } from './session.svelte';
+
+export { inNs, url } from './addresses';
 
 export class ApiError extends Error {
   constructor(
@@ -21,16 +25,6 @@ export interface Options {
   body?: unknown;
   headers?: Record<string, string>;
   signal?: AbortSignal;
-}
-
-/** A path in a namespace: `inNs(ns, 'jobs', name, 'run')`. Each part is encoded. */
-export function inNs(namespace: string, ...parts: string[]): string {
-  return ['/api/v1/namespaces', namespace.replaceAll('/', '.'), ...parts.map(encodeURIComponent)].join('/');
-}
-
-export function url(path: string, query: Query = {}): string {
-  const search = toSearch(query);
-  return search ? `${path}?${search}` : path;
 }
 
 /** Sends a request and returns the answer if it is a success. */
@@ -73,8 +67,14 @@ async function json<T>(method: string, path: string, options?: Options): Promise
   return (response.status === 204 ? null : await response.json()) as T;
 }
 
+async function get<T>(path: string, query?: Query, options?: Options): Promise<T> {
+  const early = await takeEarly(url(path, query), session.token);
+  options?.signal?.throwIfAborted();
+  return early === undefined ? json<T>('GET', path, { ...options, query }) : (early as T);
+}
+
 export const api = {
-  get: <T>(path: string, query?: Query, options?: Options) => json<T>('GET', path, { ...options, query }),
+  get,
   post: <T>(path: string, body?: unknown, options?: Options) => json<T>('POST', path, { ...options, body }),
   put: <T>(path: string, body: unknown, options?: Options) => json<T>('PUT', path, { ...options, body }),
   patch: <T>(path: string, body: unknown, options?: Options) => json<T>('PATCH', path, { ...options, body }),

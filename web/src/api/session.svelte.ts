@@ -1,12 +1,11 @@
-// Who uses the console. The token lives in sessionStorage: it ends with the tab.
+// Who uses the console.
+import { storedToken, storeToken } from './token';
 import type { Whoami } from './types';
 
 export type Right = 'read' | 'run' | 'edit' | 'admin';
 
-const KEY = 'punctual.token';
-
 class Session {
-  token: string | null = $state(read());
+  token: string | null = $state(storedToken());
   /** The server refused a request: the sign-in panel is shown. */
   signInNeeded = $state(false);
   /** A token was given and refused. */
@@ -17,7 +16,7 @@ class Session {
 
   signIn(token: string): void {
     this.token = token;
-    write(token);
+    storeToken(token);
     this.signInNeeded = false;
     this.refused = false;
     this.epoch += 1;
@@ -26,7 +25,7 @@ class Session {
   signOut(): void {
     this.token = null;
     this.who = null;
-    write(null);
+    storeToken(null);
     this.signInNeeded = true;
     this.epoch += 1;
   }
@@ -36,23 +35,6 @@ class Session {
     if (token !== this.token) return; // an old request; a new token was given since
     this.refused = token !== null;
     this.signInNeeded = true;
-  }
-}
-
-function read(): string | null {
-  try {
-    return sessionStorage.getItem(KEY);
-  } catch {
-    return null;
-  }
-}
-
-function write(token: string | null): void {
-  try {
-    if (token === null) sessionStorage.removeItem(KEY);
-    else sessionStorage.setItem(KEY, token);
-  } catch {
-    // storage is blocked: the token lasts as long as the page
   }
 }
 

@@ -1,16 +1,22 @@
 // The words of the console in both languages. A value is a text, or a function that returns one.
 import { prefs } from '../lib/prefs.svelte';
+import type { Lang } from '../lib/time';
 import { en } from './en';
 import { num } from './plural';
-import { zh } from './zh';
 
 export type Words = typeof en;
 
-const words: Record<'en' | 'zh', Words> = { en, zh };
+/** The Chinese words, once they are loaded. They would be a fifth of the script that every page loads first. */
+let zh: Words | null = $state.raw(null);
+
+/** Loads the words of a language. Until then `t()` gives English ones. */
+export async function loadWords(lang: Lang): Promise<void> {
+  if (lang === 'zh' && !zh) zh = (await import('./zh')).zh;
+}
 
 /** `t().jobs.title` in the chosen language; reactive in markup and in `$derived`. */
 export function t(): Words {
-  return words[prefs.lang];
+  return prefs.lang === 'zh' && zh ? zh : en;
 }
 
 /** `1,204` */

@@ -1,4 +1,4 @@
-// The address of every screen. The screens themselves are in `src/screens.ts`.
+// The address of every screen. How they are loaded is in `src/loaders.ts`, what they are called in `src/screens.ts`.
 export const paths = {
   now: '/',
   approvals: '/approvals',
@@ -40,6 +40,19 @@ export type Query = Record<string, QueryValue>;
 export interface Match {
   screen: Screen;
   params: Record<string, string>;
+}
+
+/** The path and the query of an address. */
+export function parse(hash: string): { path: string; search: string } {
+  const text = hash.replace(/^#/, '') || '/';
+  const mark = text.indexOf('?');
+  return mark < 0 ? { path: text, search: '' } : { path: text.slice(0, mark), search: text.slice(mark + 1) };
+}
+
+export const DEFAULT_NAMESPACE = 'default';
+
+export function namespaceOf(query: URLSearchParams): string {
+  return query.get('ns') ?? DEFAULT_NAMESPACE;
 }
 
 /** Finds the screen of a path, or null. */

@@ -1,31 +1,11 @@
 // Language and theme: kept in localStorage, applied to <html>.
+import { storedLang } from './lang';
+import { store, stored } from './stored';
 import type { Lang } from './time';
 
 export type Theme = 'light' | 'dark' | 'system';
 
 const dark = matchMedia('(prefers-color-scheme: dark)');
-
-function stored(name: string): string | null {
-  try {
-    return localStorage.getItem(name);
-  } catch {
-    return null; // storage is blocked: the choice lasts as long as the page
-  }
-}
-
-function store(name: string, value: string): void {
-  try {
-    localStorage.setItem(name, value);
-  } catch {
-    // as above
-  }
-}
-
-function firstLang(): Lang {
-  const chosen = stored('punctual.lang');
-  if (chosen === 'en' || chosen === 'zh') return chosen;
-  return navigator.language.toLowerCase().startsWith('zh') ? 'zh' : 'en';
-}
 
 function firstTheme(): Theme {
   const chosen = stored('punctual.theme');
@@ -33,7 +13,7 @@ function firstTheme(): Theme {
 }
 
 class Prefs {
-  lang: Lang = $state(firstLang());
+  lang: Lang = $state(storedLang());
   theme: Theme = $state(firstTheme());
   #systemIsDark = $state(dark.matches);
   readonly isDark: boolean = $derived(

@@ -1,7 +1,16 @@
 // The hash router: the address is the only state, so back, reload and middle click work.
-import { address, match, toSearch, type Match, type Params, type Query, type Screen } from './paths';
-
-const DEFAULT_NAMESPACE = 'default';
+import {
+  address,
+  DEFAULT_NAMESPACE,
+  match,
+  namespaceOf,
+  parse,
+  toSearch,
+  type Match,
+  type Params,
+  type Query,
+  type Screen,
+} from './paths';
 
 class Router {
   #hash = $state(location.hash);
@@ -9,7 +18,7 @@ class Router {
   /** The screen and its path parameters. Null means that the address is unknown. */
   readonly match: Match | null = $derived(match(this.#parts.path));
   readonly query: URLSearchParams = $derived(new URLSearchParams(this.#parts.search));
-  readonly namespace: string = $derived(this.query.get('ns') ?? DEFAULT_NAMESPACE);
+  readonly namespace: string = $derived(namespaceOf(this.query));
 
   constructor() {
     addEventListener('hashchange', () => (this.#hash = location.hash));
@@ -50,12 +59,6 @@ class Router {
     location.hash = hash;
     this.#hash = hash;
   }
-}
-
-function parse(hash: string): { path: string; search: string } {
-  const text = hash.replace(/^#/, '') || '/';
-  const mark = text.indexOf('?');
-  return mark < 0 ? { path: text, search: '' } : { path: text.slice(0, mark), search: text.slice(mark + 1) };
 }
 
 export const router = new Router();

@@ -20,6 +20,28 @@ class Tip {
 
 export const tip = new Tip();
 
+/** Shows a tooltip on hover of each part that matches, with one listener for all of them. */
+export function tipsFor(parts: string, content: (part: Element) => TipContent | null) {
+  return (element: Element): (() => void) => {
+    let shown: Element | null = null;
+    const show = (part: Element | null) => {
+      if (part === shown) return;
+      shown = part;
+      const made = part && content(part);
+      if (part && made) tip.show(part, made);
+      else tip.hide();
+    };
+    const over = (event: Event) => show((event.target as Element).closest(parts));
+    const leave = () => show(null);
+    element.addEventListener('pointerover', over);
+    element.addEventListener('pointerleave', leave);
+    return () => {
+      element.removeEventListener('pointerover', over);
+      element.removeEventListener('pointerleave', leave);
+    };
+  };
+}
+
 /** Shows a tooltip on hover and on focus: `<span {@attach tipFor(() => ({ rows: ['…'] }))}>`. */
 export function tipFor(content: () => TipContent | null) {
   return (element: Element): (() => void) => {

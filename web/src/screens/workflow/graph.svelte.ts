@@ -1,9 +1,8 @@
 // Reads the graph of a workflow, page by page. Every page follows live changes.
-import { url } from '../../api/client';
+import { graphPage } from '../../api/addresses';
 import type { Graph } from '../../api/types';
 import { query, type Query, type QueryOptions } from '../../api/query.svelte';
 
-const PAGE = 1_000;
 /** A workflow has at most 5,000 steps. */
 const PAGES = 5;
 
@@ -29,8 +28,8 @@ export class WholeGraph {
       const before = this.#pages.at(-1);
       const next = () => {
         const path = address();
-        if (path === null || !before) return path && url(path, { limit: PAGE });
-        return before.data?.next ? url(path, { limit: PAGE, after: before.data.next }) : null;
+        if (path === null || !before) return path && graphPage(path);
+        return before.data?.next ? graphPage(path, before.data.next) : null;
       };
       this.#pages.push(query<Graph>(next, options));
     }
