@@ -39,11 +39,14 @@ impl Cluster {
         ttl: Duration,
     ) -> Result<View, Error> {
         let patience = ttl * KEEPER_TENTHS / 10;
-        let (members, leases) = tokio::join!(
-            timeout(patience, self.sessions.renew(session, ttl)),
-            timeout(ttl, self.leases(store))
-        );
+        let renew = || timeout(patience, self.sessions.renew(session, ttl));
+        let (mut members, leases) = tokio::join!(renew(), timeout(ttl, self.leases(store)));
         let leases = leases.unwrap_or_else(|_| Err(Error::Unreachable("no answer within a lease".into())))?;
+        if let Ok(Ok(first)) = &members
+            && View::has_unknown_leader(first, &leases)
+        {
+            members = renew().await;
+        }
         let members = match members.unwrap_or_else(|_| Err(Error::Unreachable("no answer in time".into()))) {
             Ok(members) => Some(members),
             Err(Error::Unusable(why)) => return Err(Error::Unusable(why)),

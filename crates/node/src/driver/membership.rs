@@ -56,6 +56,13 @@ impl View {
         let leads = leases.shards.iter().any(|lease| lease.owner == Some(session.id));
         leads || (session.weight > 0 && !session.embedded)
     }
+
+    /// Whether a shard has a leader that is no member. If the members were read before the leases, it may have joined
+    /// between the two reads, so the members must be read again.
+    pub fn has_unknown_leader(members: &[Member], leases: &Leases) -> bool {
+        let is_member = |owner| members.iter().any(|member| member.session.id == owner);
+        leases.shards.iter().filter_map(|lease| lease.owner).any(|owner| !is_member(owner))
+    }
 }
 
 /// A node that disappeared while it led shards.

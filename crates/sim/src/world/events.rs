@@ -150,13 +150,23 @@ pub(super) struct Look {
     pub(super) is_renewed: bool,
     /// `None` means they were not read, or the session service did not answer.
     pub(super) members: Option<Vec<Member>>,
+    /// Whether the members were read after the leases.
+    pub(super) is_newer_than_leases: bool,
     /// `None` means they were not read yet.
     pub(super) leases: Option<Leases>,
 }
 
 impl Look {
     pub(super) fn new(session: Session, ttl: Duration, asked: Duration) -> Self {
-        Look { session, ttl, asked, is_renewed: false, members: None, leases: None }
+        Look {
+            session,
+            ttl,
+            asked,
+            is_renewed: false,
+            members: None,
+            is_newer_than_leases: false,
+            leases: None,
+        }
     }
 }
 

@@ -31,6 +31,12 @@ impl World {
             look.leases = at_once(self.store.leases()).ok();
         }
         let delay = self.latency();
+        if let (Some(members), Some(leases)) = (&look.members, &look.leases)
+            && !look.is_newer_than_leases
+            && View::has_unknown_leader(members, leases)
+        {
+            look.is_renewed = false;
+        }
         match look {
             Look { is_renewed: true, members, leases: Some(leases), asked, .. } => {
                 let refusing = self.knock(by, members.as_deref().unwrap_or_default(), &leases);
@@ -49,6 +55,7 @@ impl World {
         let is_service_down = self.stormy && self.dice.one_in(60);
         let members = (!is_service_down).then(|| at_once(self.store.renew(&look.session, look.ttl)).ok());
         (look.is_renewed, look.members) = (true, members.flatten());
+        look.is_newer_than_leases = look.leases.is_some();
         let ttl = u64::try_from(look.ttl.as_millis()).unwrap_or(u64::MAX);
         self.witness.leaders.renewed(by, self.time + ttl);
     }

@@ -60,6 +60,13 @@ fn claimed(moves: &[Move]) -> Vec<u16> {
 }
 
 #[test]
+fn a_leader_that_is_no_member_is_noticed() {
+    let members = members([1, 2]);
+    assert!(!View::has_unknown_leader(&members, &leases(|shard| (shard > 0).then_some(2))));
+    assert!(View::has_unknown_leader(&members, &leases(|shard| Some(if shard == 1 { 3 } else { 2 }))));
+}
+
+#[test]
 fn shards_without_a_leader_are_spread_over_live_nodes() {
     let view = View {
         members: Some(members([1, 2, 3])),
