@@ -260,5 +260,5 @@ impl Shard {
 }
 
 fn limited_run<'a>(definition: &'a Definition, live: &'a LiveRun) -> LimitedRun<'a> {
-    LimitedRun { definition, run: &live.run, keys: &live.limit_keys }
+    LimitedRun { definition, own: &live.definition, run: &live.run, keys: &live.limit_keys }
 }

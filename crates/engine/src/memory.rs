@@ -66,7 +66,12 @@ impl LiveJob {
     /// Counts a run of the job that has entered its state.
     pub(crate) fn enter(&mut self, live: &LiveRun) {
         let run = &live.run;
-        self.counters.enter(LimitedRun { definition: &self.job.definition, run, keys: &live.limit_keys });
+        self.counters.enter(LimitedRun {
+            definition: &self.job.definition,
+            own: &live.definition,
+            run,
+            keys: &live.limit_keys,
+        });
         match run.state {
             State::Waiting { wait: Wait::Due(_) } => self.waiting += 1,
             State::Waiting { wait: Wait::Overlap | Wait::Hold | Wait::Limit(_) }
@@ -93,7 +98,12 @@ impl LiveJob {
     /// Reverses the count of a state that a run has left. It stays active until it ends or is held again.
     pub(crate) fn leave(&mut self, live: &LiveRun, state: &State) {
         let run = &live.run;
-        let of = LimitedRun { definition: &self.job.definition, run, keys: &live.limit_keys };
+        let of = LimitedRun {
+            definition: &self.job.definition,
+            own: &live.definition,
+            run,
+            keys: &live.limit_keys,
+        };
         self.counters.leave(of, state);
         match state {
             State::Waiting { wait: Wait::Due(_) } => self.waiting -= 1,

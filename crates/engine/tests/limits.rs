@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use punctual_core::command::{Command, Refusal, RetryRun, RunJob};
 use punctual_core::ids::RunId;
 use punctual_core::job::limit::{Beyond, Rate};
-use punctual_core::job::{Definition, Limit, Overlap, limit};
+use punctual_core::job::{Definition, Limit, Overlap, Route, limit};
 use punctual_core::run::{Reason, Run, State, Status, Wait};
 use punctual_core::task::Params;
 
@@ -52,6 +52,21 @@ fn runs_of_one_key_never_run_at_once() {
     assert_eq!(rig.running(), [runs[1]], "in the order of their due times");
     rig.succeed(runs[1]);
     assert_eq!(rig.running(), [runs[3]]);
+}
+
+/// After the edit its runs are split, but a run of the older revision has no child runs that could be counted.
+#[test]
+fn a_run_of_an_older_revision_keeps_its_place() {
+    let mut rig = Rig::new(5);
+    rig.put("job", job([Limit::of_running(2)]));
+    let whole = rig.start("job");
+    let split =
+        Definition { route: Route { shards: Some(3), ..Route::default() }, ..job([Limit::of_running(2)]) };
+    rig.put("job", split);
+    rig.start("job");
+    assert_eq!(rig.running().len(), 3, "the run, the split run and one part of it");
+    rig.succeed(whole);
+    assert_eq!(rig.running().len(), 3, "the split run and two parts of it");
 }
 
 #[test]

@@ -51,6 +51,8 @@ impl Counter {
 pub(crate) struct LimitedRun<'a> {
     /// That of the job as it is now.
     pub(crate) definition: &'a Definition,
+    /// That of the run, which may be of an older revision.
+    pub(crate) own: &'a Definition,
     pub(crate) run: &'a Run,
     /// Its key for each limit.
     pub(crate) keys: &'a [Arc<str>],
@@ -67,7 +69,7 @@ impl<'a> LimitedRun<'a> {
     /// child runs are counted. A child run of a backfill is counted like any other run of its job.
     pub(super) fn counting_limits(self) -> impl Iterator<Item = (LimitKey, &'a Limit)> {
         let is_child = self.run.parent().is_some() && !self.run.is_backfilled();
-        let counts = is_child || !(self.run.is_backfill() || self.definition.has_children());
+        let counts = is_child || !(self.run.is_backfill() || self.own.has_children());
         self.limits().filter(move |(_, limit)| counts && (limit.running.is_some() || limit.rate.is_some()))
     }
 
