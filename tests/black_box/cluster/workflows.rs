@@ -1,7 +1,7 @@
 //! Workflows whose leader is killed in the middle (P15; R78): each ends as it must, no step starts twice, none is forgotten.
 //!
-//! All shapes run at the same time. A kill counts for every shape that is in the middle and of which the killed node leads a
-//! job. `KILLS=50` kills the leader of each shape so often, `FULL=1` takes the full sizes, `SEED=n` other moments.
+//! All shapes run at the same time, in jobs that one node leads, and this node is killed. The kill counts for every shape that is
+//! in the middle. `KILLS=50` kills the leader of each shape so often, `FULL=1` takes the full sizes, `SEED=n` other moments.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -170,19 +170,23 @@ const JOB_STEPS: &str = "jobs";
 /// The same shape, if the node leads the other job or the one after it.
 const UPSTREAM: &str = "upstream";
 
-/// A job that the steps of a workflow start, and the job that starts after it, each led by another node.
-struct Pair {
+/// The names of the jobs of a round.
+struct Names {
+    /// The job of each shape. The node that is killed leads it, except that of `JOB_STEPS` where it leads `load`.
+    shapes: BTreeMap<&'static str, String>,
+    /// The job that the steps of a workflow start.
     load: String,
+    /// The job that starts after `load`. Another node leads it.
     settle: String,
 }
 
-impl Pair {
+impl Names {
     /// The jobs whose leaders matter to a shape.
-    fn jobs_of<'a>(&'a self, shape: &'a str) -> Vec<&'a str> {
+    fn of(&self, shape: &str) -> Vec<&str> {
         match shape {
-            JOB_STEPS => vec![JOB_STEPS, &self.load],
+            JOB_STEPS => vec![&self.shapes[JOB_STEPS], &self.load],
             UPSTREAM => vec![&self.load, &self.settle],
-            name => vec![name],
+            name => vec![&self.shapes[name]],
         }
     }
 }
@@ -196,7 +200,7 @@ struct Stage {
     throws: Throws,
     /// How often the leader of each shape was killed.
     kills: BTreeMap<&'static str, u32>,
-    pairs: Vec<Pair>,
+    names: Vec<Names>,
 }
 
 impl Stage {
@@ -205,7 +209,7 @@ impl Stage {
         let mut cluster = Cluster::start(&scene, &store, &["--shard-lease", "1s"]);
         cluster.add_worker("a", &["--slots", "64"]);
         let (sizes, throws) = (Sizes::told(), Throws::new(told("SEED").unwrap_or(1)));
-        Stage { scene, cluster, kept, store, sizes, throws, kills: BTreeMap::new(), pairs: Vec::new() }
+        Stage { scene, cluster, kept, store, sizes, throws, kills: BTreeMap::new(), names: Vec::new() }
     }
 
     /// The node that leads each job.
@@ -223,16 +227,20 @@ impl Stage {
         }
     }
 
-    fn pair(&self, round: usize) -> Pair {
-        let names = |what: &str| (0..40).map(|number| format!("{what}-{round}-{number}")).collect::<Vec<_>>();
-        wait::until("two nodes lead shards", SOON, || {
+    /// Names for jobs of which the victim leads each shape. Another node leads one of every two jobs that start each other.
+    fn names(&mut self, round: usize, victim: usize) -> Names {
+        let leads_load = self.throws.below(2) == 0;
+        let kinds: Vec<&str> =
+            shapes(&self.sizes, Path::new(""), "load").iter().map(|shape| shape.name).collect();
+        wait::until("all nodes lead shards", SOON, || {
             let leader = self.leaders();
-            let another = |what: &str, than: usize| {
-                names(what).into_iter().find(|name| leader(name).is_some_and(|node| node != than))
+            let led = |what: &str, by_victim: bool| {
+                let mut names = (0..40).map(|number| format!("{what}-{round}-{number}"));
+                names.find(|name| leader(name).is_some_and(|node| (node == victim) == by_victim))
             };
-            let load = another("load", leader(JOB_STEPS)?)?;
-            let settle = another("settle", leader(&load)?)?;
-            Some(Pair { load, settle })
+            let shape = |kind: &&'static str| Some((*kind, led(kind, *kind != JOB_STEPS || !leads_load)?));
+            let shapes = kinds.iter().map(shape).collect::<Option<_>>()?;
+            Some(Names { shapes, load: led("load", leads_load)?, settle: led("settle", !leads_load)? })
         })
     }
 
@@ -246,53 +254,42 @@ impl Stage {
         run["id"].as_str().expect("a run has an id").to_owned()
     }
 
-    /// Starts all shapes, kills the leader of the shape that had the fewest kills, and looks at all that came of it.
+    /// Starts all shapes, kills their leader, and looks at all that came of it.
     fn round(&mut self, round: usize) {
         let (began, gate) = (wait::wall_clock(), self.scene.path(&format!("gate-{round}")));
-        let pair = self.pair(round);
-        self.put(&pair.load, &json!({ "task": { "noop": {} }, "overlap": "allow" }));
-        let after = json!({ "after": { "job": pair.load } });
-        self.put(&pair.settle, &json!({ "schedule": after, "task": { "noop": {} }, "overlap": "allow" }));
-        let mut shapes = shapes(&self.sizes, &gate, &pair.load);
+        let victim = self.throws.below(NODES);
+        let names = self.names(round, victim);
+        self.put(&names.load, &json!({ "task": { "noop": {} }, "overlap": "allow" }));
+        let after = json!({ "after": { "job": names.load } });
+        self.put(&names.settle, &json!({ "schedule": after, "task": { "noop": {} }, "overlap": "allow" }));
+        let mut shapes = shapes(&self.sizes, &gate, &names.load);
         for shape in &shapes {
             let keep = json!({ "runs": 1_000_000 });
-            self.put(shape.name, &json!({ "task": { "workflow": shape.workflow }, "keep": keep }));
+            let job = json!({ "task": { "workflow": shape.workflow }, "keep": keep });
+            self.put(&names.shapes[shape.name], &job);
         }
-        // The target is the last one to start, so that it is busy when its leader is killed.
-        shapes.sort_by_key(|shape| Reverse(self.kills_of(self.aim(shape.name))));
-        let runs: Vec<String> = shapes.iter().map(|shape| self.start(shape.name, round)).collect();
-        self.pairs.push(pair);
-        let victim = self.kill(&shapes, &runs, &gate);
+        // The shape with the fewest kills is the last one to start, so that it is busy when its leader is killed.
+        shapes.sort_by_key(|shape| Reverse(self.kills.get(shape.name).copied()));
+        let runs: Vec<String> = shapes.iter().map(|it| self.start(&names.shapes[it.name], round)).collect();
+        self.names.push(names);
+        self.kill(victim, &shapes, &runs, &gate);
         wait::pass(self.throws.span_below(AWAY_MAX));
         self.cluster.nodes[victim].start();
 
-        let (api, pair) = (self.cluster.api(victim), &self.pairs[round]);
+        let (api, names) = (self.cluster.api(victim), &self.names[round]);
         for (shape, run) in shapes.iter().zip(&runs) {
             let whole =
                 wait::until(&format!("{} ends", shape.name), ENDS_MAX, || look(api, run).filter(has_ended));
             assert_eq!(whole["state"], shape.end, "{}: {whole:#}", shape.name);
         }
         wait::until_so("every upstream run is followed", SOON, || {
-            api.runs_of(&pair.settle).iter().filter(|run| has_ended(run)).count() >= self.sizes.jobs
+            api.runs_of(&names.settle).iter().filter(|run| has_ended(run)).count() >= self.sizes.jobs
         });
-        self.check(began, victim, &shapes);
+        self.check(began, victim, &shapes, names);
     }
 
-    fn kills_of(&self, name: &str) -> u32 {
-        self.kills.get(name).copied().unwrap_or(0)
-    }
-
-    /// What a kill of a shape's leader aims at.
-    fn aim(&self, shape: &'static str) -> &'static str {
-        if shape == JOB_STEPS && self.kills_of(UPSTREAM) < self.kills_of(JOB_STEPS) {
-            UPSTREAM
-        } else {
-            shape
-        }
-    }
-
-    /// Kills the leader of the last shape, some time after the end of its first step.
-    fn kill(&mut self, shapes: &[Shape], runs: &[String], gate: &Path) -> usize {
+    /// Kills a node, some time after the end of the first step of the last shape.
+    fn kill(&mut self, victim: usize, shapes: &[Shape], runs: &[String], gate: &Path) {
         let target = shapes.len() - 1;
         wait::until_so("a step has ended", SOON, || {
             look(self.cluster.api(0), &runs[target]).is_some_and(|run| run["progress"].as_u64() > Some(0))
@@ -303,27 +300,23 @@ impl Stage {
             open();
         }
         self.wait_for_the_moment(&shapes[target], &runs[target]);
-        let pair = self.pairs.last().expect("a round has a pair");
-        let jobs = pair.jobs_of(self.aim(shapes[target].name));
-        let job = jobs[self.throws.below(jobs.len())];
         // Nothing stands between this look and the kill: a hand-over would make another node the leader.
         let leader = self.leaders();
-        let victim = leader(job).unwrap_or_default();
         self.cluster.nodes[victim].kill();
         // What the victim led stands still until another node takes over, so the store tells how far it had come.
         let other = self.cluster.api((victim + 1) % NODES);
         let is_hit =
             |shape: &Shape, run: &str| look(other, run).is_some_and(|run| shape.is_in_the_middle(&run));
-        let names = shapes.iter().zip(runs).filter(|(shape, run)| is_hit(shape, run)).map(|(it, _)| it.name);
-        let names = names.flat_map(|name| [Some(name), (name == JOB_STEPS).then_some(UPSTREAM)]);
-        let is_led = |name: &&str| pair.jobs_of(name).iter().any(|job| leader(job) == Some(victim));
-        let hit: Vec<&str> = names.flatten().filter(is_led).collect();
+        let hit = shapes.iter().zip(runs).filter(|(shape, run)| is_hit(shape, run)).map(|(it, _)| it.name);
+        let hit = hit.flat_map(|name| [Some(name), (name == JOB_STEPS).then_some(UPSTREAM)]).flatten();
+        let names = self.names.last().expect("a round has names");
+        let hit: Vec<&str> =
+            hit.filter(|shape| names.of(shape).iter().any(|job| leader(job) == Some(victim))).collect();
         println!("killed {}, which led {} in the middle", node_name(victim), hit.join(", "));
         for name in hit {
             *self.kills.entry(name).or_default() += 1;
         }
         open();
-        victim
     }
 
     /// Waits some time, or until some part of the middle of a shape is over: a wide shape may need less than that time.
@@ -340,15 +333,15 @@ impl Stage {
     }
 
     /// Checks the runs of this round.
-    fn check(&self, began: punctual_core::Timestamp, by: usize, shapes: &[Shape]) {
+    fn check(&self, began: punctual_core::Timestamp, by: usize, shapes: &[Shape], names: &Names) {
         let through = wait::wall_clock();
         let node = &self.cluster.nodes[by];
         let export = wait::until("the history is given", SOON, || Export::since(node, began));
         let of_steps = export.runs_of_steps();
         assert!(of_steps.values().all(|count| *count == 1), "a step has two runs: {of_steps:?}");
         for shape in shapes {
-            let runs = export.runs();
-            let of_steps = runs.values().filter(|run| run["job"] == shape.name && run["step"].is_string());
+            let (runs, job) = (export.runs(), &names.shapes[shape.name]);
+            let of_steps = runs.values().filter(|run| run["job"] == *job && run["step"].is_string());
             assert_eq!(of_steps.count(), shape.runs, "{}", shape.name);
         }
         let options = Options {
@@ -361,12 +354,12 @@ impl Stage {
     }
 
     /// Checks that every step started one run of the other job, and each of them one of the job after it.
-    fn check_pairs(&self) {
+    fn check_followers(&self) {
         let api = self.cluster.api(0);
         let ids = |runs: &[Value], field: &str| -> BTreeSet<String> {
             runs.iter().filter_map(|run| Some(run[field].as_str()?.to_owned())).collect()
         };
-        for Pair { load, settle } in &self.pairs {
+        for Names { load, settle, .. } in &self.names {
             let (loads, settles) = (api.runs_of(load), api.runs_of(settle));
             assert_eq!((loads.len(), settles.len()), (self.sizes.jobs, self.sizes.jobs), "{load}, {settle}");
             assert_eq!(
@@ -394,7 +387,7 @@ fn kill_leaders(kept: Kept) {
         rounds += 1;
     }
     println!("{rounds} rounds, kills: {:?}", stage.kills);
-    stage.check_pairs();
+    stage.check_followers();
 }
 
 #[test]

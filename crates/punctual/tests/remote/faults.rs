@@ -119,7 +119,8 @@ async fn a_worker_whose_node_came_back_is_adopted_and_its_outcome_taken() {
         assert_eq!(ended.output.as_deref(), Some(output));
     }
     assert_eq!(center.printed(late_run).await, "late\n");
-    assert_eq!(center.node.handle().status().stale_reports, 0);
+    // The worker repeats an outcome if it joins before the node has acknowledged it. The repetition is refused.
+    assert!(center.node.handle().status().stale_reports <= 1);
     worker.stop().await.unwrap();
 }
 

@@ -59,8 +59,9 @@ use node::{Node, address};
 /// Maximum difference between a node's time and the store's.
 const SKEW: Duration = Duration::from_millis(500);
 /// The same for a clock that drifts by a tenth and a store that takes seconds to answer: the last good reading is trusted
-/// for longer than it is precise.
-const SKEW_DRIFTING: Duration = Duration::from_millis(2_000);
+/// for longer than it is precise. A node that was paused while it read the clock goes by the time at which the store
+/// answered, up to one shard lease ago.
+const SKEW_DRIFTING: Duration = Duration::from_millis(3_000);
 /// A clock that drifts more than this is broken.
 const DRIFT_PPM: i64 = 500;
 
