@@ -5,7 +5,7 @@ use std::process::Command;
 use punctual_tests::{Cli, Scene, binary};
 
 /// Cases sent to each operation: enough to meet every field once.
-const EXAMPLES: &str = "10";
+const EXAMPLES: &str = "6";
 
 #[test]
 fn rest_keeps_to_its_openapi_document() {
