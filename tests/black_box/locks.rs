@@ -86,12 +86,12 @@ fn a_lock_that_is_taken_away_stops_its_command() {
     let (began, ended) = (scene.path("began"), scene.path("ended"));
     let script =
         format!("trap 'touch {}; exit 0' TERM; touch {}; sleep 600 & wait", ended.display(), began.display());
-    let mut holder = Holder::start(&node, &["a", "--ttl", "1s", "--", "sh", "-c", &script]);
+    let mut holder = Holder::start(&node, &["a", "--ttl", "6s", "--", "sh", "-c", &script]);
     wait::until_so("the command runs", SOON, || began.exists());
     let listed = node.cli(["lock", "list", "-o", "json"]).json();
     assert_eq!(listed[0]["name"], "a", "{listed:#}");
     let shown = node.cli(["lock", "show", "a"]).ok();
-    assert!(shown.contains("held for 1s without a renewal"), "{shown}");
+    assert!(shown.contains("held for 6s without a renewal"), "{shown}");
     let unsure = node.cli(["lock", "release", "a"]);
     assert_eq!(unsure.status.code(), Some(2), "a script has to say --yes: {unsure:?}");
     node.cli(["lock", "release", "a", "--yes"]).ok();
@@ -116,4 +116,24 @@ fn a_killed_holder_frees_its_lock() {
     let said = node.cli(["lock", "a", "--wait", "30s", "--", "sh", "-c", "echo $PUNCTUAL_FENCE"]).ok();
     assert_ne!(said.trim(), before);
     assert!(!Path::new("/proc").join(pid.trim()).exists(), "the command has ended before");
+}
+
+/// A command that ignores SIGTERM must not work beside the next holder.
+#[test]
+fn a_command_that_does_not_stop_is_killed_before_the_lock_ends() {
+    let scene = Scene::new();
+    let mut node = scene.start();
+    let beats = scene.path("beats");
+    let script = format!("trap '' TERM; while :; do date +%s%3N >> {}; sleep 0.05; done", beats.display());
+    let mut holder = Holder::start(&node, &["a", "--ttl", "2s", "--", "sh", "-c", &script]);
+    wait::until_so("the command runs", SOON, || beats.exists());
+    let last_beat = || -> u64 {
+        let beats = std::fs::read_to_string(&beats).unwrap_or_default();
+        beats.lines().last().and_then(|beat| beat.parse().ok()).unwrap_or_default()
+    };
+    let killed = last_beat();
+    node.kill();
+    assert_eq!(holder.code(), Some(1), "the lock was lost");
+    let lasted = last_beat() - killed;
+    assert!(lasted < 3_000, "the command ran for {lasted} ms after the last renewal");
 }

@@ -16,7 +16,7 @@ use crate::wiring::OWN_BINARY;
 
 /// The time between asking a command to end and killing it, and then for it to be gone. Only a process stuck
 /// in the kernel takes longer.
-const GRACE: Duration = Duration::from_secs(5);
+pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 /// The exit code that shells give a command that was killed.
 const KILLED: u8 = 128 + 9;
@@ -65,10 +65,10 @@ impl Running {
         end
     }
 
-    /// Asks the command to end, and kills it if it does not.
-    pub(super) async fn stop(&mut self) {
+    /// Asks the command to end, and kills it if it has not ended after the grace period.
+    pub(super) async fn stop(&mut self, grace: Duration) {
         self.link.ask_to_end();
-        if timeout(GRACE, self.everyone_gone()).await.is_err() {
+        if timeout(grace, self.everyone_gone()).await.is_err() {
             self.link.kill();
             drop(timeout(GRACE, self.everyone_gone()).await);
         }

@@ -14,7 +14,7 @@ use punctual_wire::rest::Lock;
 use tokio::sync::watch;
 
 use super::Session;
-use super::command::{End, Running};
+use super::command::{End, GRACE, Running};
 use super::confirm::confirm;
 use super::failure::{Exit, Failure};
 use super::output::{Output, text};
@@ -40,13 +40,13 @@ pub(crate) struct OfLock {
 struct Under {
     /// The name of the lock
     name: Name,
-    /// How long the lock is held if this process or its machine dies
+    /// How long the lock is held if this process or its machine dies: 100ms to 1d
     #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = duration)]
     ttl: Duration,
-    /// How long to wait while another owner holds it; 0s does not wait. By default the wait has no end
+    /// How long to wait while another owner holds the lock; 0s does not wait [default: no end]
     #[arg(long, value_name = "SPAN", value_parser = duration)]
     wait: Option<Duration>,
-    /// Who holds it, for people. By default the machine and the process
+    /// The name of the owner that `punctual lock show` shows [default: the machine and the process]
     #[arg(long)]
     owner: Option<String>,
     /// The command and its arguments
@@ -59,14 +59,15 @@ enum Verb {
     /// List the locks that are held
     #[command(after_help = "Example:\n  punctual lock list -n payments")]
     List {
-        /// The most to show
+        /// The largest number of locks to show
         #[arg(long, default_value_t = 1000)]
         limit: usize,
     },
     /// Show who holds a lock, and who waits for it
     #[command(after_help = "Example:\n  punctual lock show nightly-backup")]
     Show { name: Name },
-    /// Take a lock from its holder, whose work may go on: the next caller gets it
+    /// Take a lock from its holder and give it to the next caller. The holder works until its next renewal
+    /// fails
     #[command(after_help = "Example:\n  punctual lock release nightly-backup --yes")]
     Release {
         name: Name,
@@ -128,12 +129,13 @@ impl Under {
                 End::Failed { code, .. } => Err(Failure::silent(Exit::OfCommand(code))),
             },
             () = held.lost() => {
-                running.stop().await;
+                // A tenth of the time to live is left, see `client::hold`: the next owner must find no command.
+                running.stop(GRACE.min(self.ttl / 10)).await;
                 let message = format!("lock `{}` was lost, so the command was stopped", self.name);
                 Err(Failure::new(Exit::Failed, message))
             }
             () = stopped(stop) => {
-                running.stop().await;
+                running.stop(GRACE).await;
                 Err(Failure::silent(Exit::OfCommand(STOPPED)))
             }
         }
@@ -169,8 +171,10 @@ impl Verb {
                     Some(fence) => fence,
                     None => {
                         let lock = client.show_lock(namespace, &name).await?;
-                        let question =
-                            format!("Take lock `{name}` from `{}`, whose work may go on?", lock.owner);
+                        let question = format!(
+                            "Take lock `{name}` from `{}`? Its work goes on until its next renewal fails.",
+                            lock.owner
+                        );
                         confirm(&question, yes)?;
                         lock.fence.0
                     }

@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::super::Session;
-use super::super::command::{End, Running};
+use super::super::command::{End, GRACE, Running};
 use super::super::failure::Failure;
 use super::super::serving::asked_to_stop;
 use super::super::time::duration;
@@ -238,13 +238,13 @@ impl Shop {
                 true
             }
             Some(Err(why)) => {
-                running.stop().await;
+                running.stop(GRACE).await;
                 eprintln!("warning: {}: {why}, given back", message.id);
                 self.give_back(message).await;
                 false
             }
             None => {
-                running.stop().await;
+                running.stop(GRACE).await;
                 self.failed.fetch_add(1, Ordering::Relaxed);
                 self.settle(message, MessageAction::Nack, None).await;
                 true
