@@ -304,8 +304,10 @@ impl Shard {
         incident.count += 1;
         (incident.last_at, incident.run) = (cx.now, met.run);
         (incident.to, incident.repeat) = (met.to.to_vec(), met.repeat);
-        let is_changed = incident.note_error(met.error) || is_planted(Fault::FailureIsNotifiedAgain);
         incident.error = cut::keep_end(met.error, EARLIER_ERROR_BYTES_MAX).into();
+        // A new error during a silence is noted at its end, when it is notified.
+        let is_changed = !incident.is_silent(cx.now) && incident.note_error()
+            || is_planted(Fault::FailureIsNotifiedAgain);
         if is_new {
             self.notify_people(&mut incident, Occasion::Opened, cx);
         } else if is_changed {
@@ -359,7 +361,9 @@ impl Shard {
         let incident = due.and_then(|id| self.incidents.get(id)).map(|incident| (**incident).clone());
         if let Some(mut incident) = incident {
             incident.silence = None;
-            if incident.acknowledged.is_none() {
+            if incident.note_error() {
+                self.notify_people(&mut incident, Occasion::Changed, cx);
+            } else if incident.acknowledged.is_none() {
                 self.notify_people(&mut incident, Occasion::Repeated, cx);
             }
             self.incidents.write(incident);

@@ -192,6 +192,21 @@ fn nothing_is_sent_while_an_incident_is_silenced() {
 }
 
 #[test]
+fn a_new_error_during_a_silence_is_notified_at_its_end() {
+    let mut rig = rig([Condition::Failed { after: 1 }]);
+    fails(&mut rig, "disk full");
+    let id = only(&rig).id;
+    act(&mut rig, id, IncidentAct::Acknowledge).expect("acknowledged");
+    act(&mut rig, id, IncidentAct::Silence(Some(at("48h")))).expect("silenced");
+    fails(&mut rig, "no route to host");
+    assert_eq!(only(&rig).notified, 1);
+    rig.advance("49h");
+    assert_eq!(only(&rig).notified, 2);
+    fails(&mut rig, "no route to host");
+    assert_eq!(only(&rig).notified, 2, "it is known now");
+}
+
+#[test]
 fn an_incident_that_is_over_is_listed_for_a_week() {
     let mut rig = rig([Condition::Failed { after: 1 }]);
     fails(&mut rig, "disk full");

@@ -135,9 +135,9 @@ impl Incident {
         self.silence.as_ref().is_some_and(|silence| silence.until > now)
     }
 
-    /// Notes an error. Returns whether its fingerprint is new to this incident.
-    pub fn note_error(&mut self, error: &str) -> bool {
-        let fingerprint = fingerprint(error);
+    /// Notes its error as notified. Returns whether the fingerprint of the error is new to this incident.
+    pub fn note_error(&mut self) -> bool {
+        let fingerprint = fingerprint(&self.error);
         if self.fingerprints.contains(&fingerprint) || self.fingerprints.len() >= FINGERPRINTS_MAX {
             return false;
         }
