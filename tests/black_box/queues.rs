@@ -1,5 +1,7 @@
 //! Queues from the command line: one-liners of people and scripts, and workers that run a command for each message.
 
+mod settings;
+
 use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
