@@ -9,7 +9,7 @@ fn a_namespace_is_held_and_released_from_the_command_line() {
     let scene = Scene::new();
     let node = scene.start();
     let said = node.cli(["hold", "-n", "payments", "--reason", "the bank is closed", "--for", "2h"]).ok();
-    assert!(said.starts_with("holding payments the bank is closed, until "), "{said}");
+    assert!(said.starts_with("namespace `payments` is on hold: the bank is closed, until "), "{said}");
     let inner = ["-n", "payments/eu"];
     let shown = node.cli(["hold"].into_iter().chain(inner)).ok();
     assert!(shown.contains("payments") && shown.contains("the bank is closed"), "{shown}");

@@ -22,7 +22,7 @@ const RELEASE_TRIES: u32 = 3;
 /// What to hold, and how.
 #[derive(Debug, Clone)]
 pub struct Hold {
-    /// Who holds it, for people.
+    /// The name of the owner that `punctual lock show` shows.
     pub owner: String,
     /// How long the lock is held if this process dies: from 100 ms to a day.
     pub ttl: Duration,

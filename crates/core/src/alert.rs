@@ -31,7 +31,7 @@ pub use act::{ActOnIncident, IncidentAct, NoteChannel};
 pub use incident::{Incident, Notification, Occasion, Silence, Subject, fingerprint, without_numbers};
 pub use watch::Watch;
 
-/// How often an incident that goes on is notified again, unless the alert sets it.
+/// The time after which an open incident is notified again, unless the alert sets it.
 pub const REPEAT: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,7 +144,7 @@ impl fmt::Display for Condition {
             Condition::Late { by } => write!(f, "a run is late by {}", span(by)),
             Condition::Long { by } => write!(f, "a run takes longer than {}", span(by)),
             Condition::Deadline(deadline) => {
-                write!(f, "not succeeded by {} {}", deadline.at(), deadline.timezone())
+                write!(f, "no run succeeded by {} {}", deadline.at(), deadline.timezone())
             }
             Condition::DeadLetter => write!(f, "a run is a dead letter"),
             Condition::Missing { within } => write!(f, "no run succeeded for {}", span(within)),
@@ -155,7 +155,7 @@ impl fmt::Display for Condition {
 /// Refuses alerts that are invalid, too many, or equal to each other.
 pub fn check(alerts: &[Alert]) -> Result<(), Invalid> {
     if alerts.len() > ALERTS_MAX {
-        return Err(Invalid::new("alerts", format!("at most {ALERTS_MAX} alerts a job")));
+        return Err(Invalid::new("alerts", format!("at most {ALERTS_MAX} alerts")));
     }
     for (index, alert) in alerts.iter().enumerate() {
         let under = |invalid: Invalid| invalid.under(&format!("alerts[{index}]"));
@@ -168,7 +168,7 @@ pub fn check(alerts: &[Alert]) -> Result<(), Invalid> {
         if alert.to.len() > ALERT_CHANNELS_MAX || channels.len() < alert.to.len() {
             return Err(under(Invalid::new(
                 "to",
-                format!("at most {ALERT_CHANNELS_MAX} different channels"),
+                format!("name at most {ALERT_CHANNELS_MAX} channels, each of them once"),
             )));
         }
         if !(ALERT_REPEAT_MIN..=DURATION_MAX).contains(&alert.repeat) {
@@ -189,8 +189,8 @@ pub fn check_of_step(alerts: &[Alert]) -> Result<(), Invalid> {
             Condition::FailedOften { .. } => "of",
             Condition::Deadline(_) | Condition::DeadLetter | Condition::Missing { .. } => "on",
         };
-        let message =
-            "a step has the conditions `failed` without a count, `late` and `long`; give others to the job";
+        let message = "a step can have `failed` (without `after` and `of`), `late` and `long`; \
+                       move this alert to the job";
         return Err(Invalid::new(format!("alerts[{index}].{field}"), message));
     }
     Ok(())

@@ -32,7 +32,7 @@ pub enum Scope {
     Namespace(Namespace),
 }
 
-/// What becomes of the due times during a hold.
+/// What happens to the due times during a hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fires {

@@ -15,9 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::Timestamp;
 use crate::ids::{Fence, ShardId};
 use crate::invalid::Invalid;
-use crate::limits::{
-    KEY_BYTES_MAX, LOCK_OWNER_BYTES_MAX, LOCK_TTL_MAX, LOCK_TTL_MIN, LOCK_WAIT_MAX, LOCK_WAITERS_MAX,
-};
+use crate::limits::{KEY_BYTES_MAX, LOCK_OWNER_BYTES_MAX, LOCK_TTL_MAX, LOCK_TTL_MIN, LOCK_WAIT_MAX};
 use crate::name::{Name, Namespace};
 use crate::schedule::format_duration;
 
@@ -142,13 +140,13 @@ pub struct Waiting {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum LockRefusal {
-    #[error("lock `{name}` is held by `{owner}` until {expires_at}")]
+    #[error("lock `{name}` is held by `{owner}` until {expires_at}, unless it is renewed")]
     Locked { name: Name, owner: Box<str>, expires_at: Timestamp },
     #[error("lock `{name}` is not held under fence {fence} any more: stop the work that it protects")]
     OutdatedFence { name: Name, fence: Fence },
     #[error("no more locks can be held in namespace `{0}`: release some, then try again")]
     TooManyLocks(Namespace),
-    #[error("{LOCK_WAITERS_MAX} callers wait for lock `{0}`: try again later")]
+    #[error("too many callers wait for lock `{0}` or for others of its shard: try again later")]
     TooManyWaiters(Name),
 }
 

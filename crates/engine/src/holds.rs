@@ -135,7 +135,8 @@ impl Shard {
     pub(crate) fn begin_hold(&mut self, hold: Hold, cx: &mut Context<'_>) -> Reply {
         hold.pause.check()?;
         if cx.now.since(hold.pause.since) > LATE {
-            return Err(Invalid::new("hold", "the order came too late; repeat it").into());
+            let message = "the order took more than a minute to reach the shard; repeat it";
+            return Err(Invalid::new("hold", message).into());
         }
         self.end_due_holds(cx);
         let same: Vec<_> = self.holds.rows.values().filter(|row| row.hold.scope == hold.scope).collect();

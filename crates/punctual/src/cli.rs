@@ -145,7 +145,7 @@ enum Noun {
     /// Dead letters: runs that used up their attempts, to be replayed or discarded
     #[command(subcommand, after_help = DLQ_EXAMPLES)]
     Dlq(dlq::Verb),
-    /// Incidents: conditions of jobs that hold, of which people were notified
+    /// Incidents: alerts that are open, or ended in the last week
     #[command(subcommand, after_help = "Example:\n  punctual incident list")]
     Incident(incident::Verb),
     /// Alerts: the channels that notifications go to

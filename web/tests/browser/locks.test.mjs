@@ -21,7 +21,7 @@ test('a lock shows its owner and who waits, and is released', async () => {
     await page.getByRole('heading', { name: '1 lock held' }).waitFor();
     await page.getByRole('row').filter({ hasText: 'host-1' }).getByRole('link', { name: 'backup' }).click();
     const panel = page.getByRole('complementary', { name: 'backup' });
-    await panel.getByText('1 caller waiting, in this order').waitFor();
+    await panel.getByText('1 caller waits; callers get the lock in this order').waitFor();
     await panel.getByText('host-2').waitFor();
     await panel.getByRole('button', { name: 'Release' }).click();
     const dialog = page.getByRole('dialog', { name: 'Take lock backup from host-1?' });

@@ -20,7 +20,7 @@ pub struct ActOnIncident {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IncidentAct {
-    /// A person knows about it: it is not repeated any more.
+    /// A person knows about the incident: it is not repeated any more.
     Acknowledge,
     /// Nothing is sent about it until then. `None` ends a silence.
     Silence(Option<Timestamp>),

@@ -46,9 +46,12 @@ pub enum Refusal {
     WrongStep { step: Name, state: Cow<'static, str>, hint: Cow<'static, str> },
     #[error("run {0} has a newer attempt: this one was given up and should stop")]
     OutdatedToken(RunId),
-    #[error("no incident {0}: it is not known, or it was over more than a week ago")]
+    #[error(
+        "no incident {0}: it is not known, or it was over more than a week ago; \
+         `punctual incident list --all` shows the others"
+    )]
     NoSuchIncident(IncidentId),
-    #[error("incident {0} is over")]
+    #[error("incident {0} is over, so it cannot be acknowledged or silenced")]
     IncidentOver(IncidentId),
     #[error("{0}")]
     Invalid(#[from] job::Invalid),

@@ -24,16 +24,17 @@ Examples:
 
 Runs that have started go on. Everything else waits until the hold ends.")]
 pub(crate) struct Order {
-    /// Why; everybody who is held sees it. Without it, the holds in force are shown
+    /// Why; everyone whose runs wait sees it. Without a reason, the command shows the holds that cover the
+    /// namespace
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// How long the hold lasts [default: until it is released]
     #[arg(long = "for", value_name = "DURATION", value_parser = time::duration, requires = "reason")]
     lasts: Option<Duration>,
-    /// When the hold ends by itself
+    /// When the hold ends by itself, within a year
     #[arg(long, value_name = "INSTANT", conflicts_with = "lasts", requires = "reason")]
     until: Option<Timestamp>,
-    /// What becomes of the due times meanwhile: skip them, or keep them for a backfill after the hold
+    /// What happens to the due times during the hold: skip them, or keep them for a backfill after the hold
     #[arg(long, value_enum, default_value_t = FiresArg::Skip, requires = "reason")]
     fires: FiresArg,
     /// Every namespace, not only that of -n
@@ -47,7 +48,7 @@ Examples:
   punctual release -n payments
   punctual release --everywhere")]
 pub(crate) struct Release {
-    /// The hold of everything, not that of a namespace
+    /// Release the hold of all namespaces; holds of single namespaces stay
     #[arg(long)]
     everywhere: bool,
 }
@@ -68,7 +69,7 @@ impl Order {
         };
         let order = PutHold { reason, until: self.until.map(Text), lasts: self.lasts.map(Span), fires };
         let hold = session.client.hold(scope, &order).await?;
-        session.output.show(&hold, |_| format!("holding {} {}", hold.scope(), hold.pause.told()))
+        session.output.show(&hold, |_| describe(&hold))
     }
 }
 
@@ -98,7 +99,7 @@ async fn list(session: &Session, scope: Option<&Namespace>) -> Result<(), Failur
             table.add_row([
                 scope_of(hold),
                 output.time(pause.since.0, now),
-                until.unwrap_or_else(|| "released".to_owned()),
+                until.unwrap_or_else(|| "its release".to_owned()),
                 if hold.fires == HeldFires::Keep { "keep" } else { "skip" }.to_owned(),
                 pause.by.clone().unwrap_or_default(),
                 one_line(&pause.reason, 60),
@@ -106,6 +107,16 @@ async fn list(session: &Session, scope: Option<&Namespace>) -> Result<(), Failur
         }
         text(table)
     })
+}
+
+/// In words: ``namespace `payments` is on hold by ops: the bank is closed``.
+fn describe(hold: &Hold) -> String {
+    let what = match &hold.namespace {
+        Some(namespace) => format!("namespace `{namespace}` is on hold"),
+        None => "all namespaces are on hold".to_owned(),
+    };
+    let mark = if hold.pause.by.is_some() { "" } else { ":" };
+    format!("{what}{mark} {}", hold.pause.told())
 }
 
 /// What a hold covers, and whether some shards have missed its order.

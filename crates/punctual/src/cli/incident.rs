@@ -1,4 +1,4 @@
-//! `punctual incident`: conditions of jobs that hold, or held within a week.
+//! `punctual incident`: alerts that are open, or ended in the last week.
 
 use std::time::Duration;
 
@@ -26,10 +26,10 @@ pub(crate) enum Verb {
         /// Only incidents of this job
         #[arg(long)]
         job: Option<Name>,
-        /// Also those that were over within a week
+        /// Also incidents that ended in the last week
         #[arg(long)]
         all: bool,
-        /// The most to show
+        /// The largest number of incidents to show
         #[arg(long, default_value_t = 100)]
         limit: usize,
     },
@@ -152,6 +152,10 @@ fn describe(incident: &Incident) -> String {
         let why = if by.comment.is_empty() { String::new() } else { format!(": {}", by.comment) };
         format!("{who}{}{why}", at(by.at))
     };
+    let notified = match incident.notified {
+        1 => format!("once, {}", at(incident.notified_at)),
+        times => format!("{times} times, last {}", at(incident.notified_at)),
+    };
     let silence = incident.silence.as_ref();
     fields(&[
         ("about", Some(subject(incident))),
@@ -162,7 +166,7 @@ fn describe(incident: &Incident) -> String {
         ("last met", Some(format!("{} ({} in all)", at(incident.last_at), incident.count))),
         ("run", incident.run.map(|run| run.to_string())),
         ("error", Some(incident.error.clone()).filter(|error| !error.is_empty())),
-        ("notified", Some(format!("{} times, last {}", incident.notified, at(incident.notified_at)))),
+        ("notified", Some(notified)),
         ("acknowledged", incident.acknowledged.as_ref().map(told)),
         ("silenced", silence.map(|silence| format!("until {}, {}", at(silence.until), told(&silence.by)))),
     ])

@@ -84,13 +84,18 @@ Examples:
         yes: bool,
     },
     /// Replace the settings of a queue; settings that are not given are removed
-    #[command(after_help = "\
+    // Without it, the usage would be one line of all settings.
+    #[command(
+        override_usage = "punctual queue set [OPTIONS] <QUEUE>",
+        after_help = "\
 Examples:
   punctual queue set ledger --running 1                    one message at a time, in order
   punctual queue set mail --rate 100/m --max-deliveries 5 --dead-letter mail.dead
   punctual queue set mail --none                           no settings
 
-`punctual queue stat` shows the settings.")]
+`set` replaces all settings: a setting that is not given is removed.
+`punctual queue stat` shows them."
+    )]
     Set(set::Setting),
     /// Stop adding, taking, or both
     #[command(after_help = "Examples:\n  punctual queue pause mail\n  punctual queue pause mail --in")]

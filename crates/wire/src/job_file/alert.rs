@@ -56,7 +56,7 @@ pub struct Alert {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<schema::Name>>)]
     pub to: Option<Vec<Name>>,
-    /// How often an incident that goes on is notified again. The default is 24h.
+    /// The time after which an open incident is notified again. The default is 24h.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeat: Option<Span>,
 }

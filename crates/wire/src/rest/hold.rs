@@ -31,7 +31,7 @@ pub struct PutHold {
     pub fires: HeldFires,
 }
 
-/// What becomes of the due times during a hold.
+/// What happens to the due times during a hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HeldFires {
@@ -60,10 +60,12 @@ impl PutHold {
     /// The hold that is ordered now.
     pub fn order(self, scope: Scope, by: Option<Box<str>>, now: Timestamp) -> Result<hold::Hold, Error> {
         if self.reason.trim().is_empty() {
-            return Err(Error::invalid("reason", "say why; everybody who is held sees it"));
+            return Err(Error::invalid("reason", "must not be empty: everyone whose runs wait reads it"));
         }
         let until = match (self.until, self.lasts) {
-            (Some(_), Some(_)) => return Err(Error::invalid("for", "leave it out, or leave out `until`")),
+            (Some(_), Some(_)) => {
+                return Err(Error::invalid("for", "set either `for` or `until`, not both"));
+            }
             (_, Some(Span(Duration::ZERO))) => return Err(Error::invalid("for", "must be longer than 0s")),
             (_, Some(Span(lasts))) => Some(now + lasts),
             (until, None) => until.map(|until| until.0),

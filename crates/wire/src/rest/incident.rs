@@ -44,7 +44,7 @@ pub struct Incident {
     /// How often people were notified, and when they last were.
     pub notified: u32,
     pub notified_at: Instant,
-    /// Who knows about it: it is not repeated any more.
+    /// Who knows about the incident; it is not repeated any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledged: Option<ByHand>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,7 +63,7 @@ pub struct Silence {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SilenceIncident {
-    /// Until when nothing is sent about it. `null` ends a silence.
+    /// Until when nothing is sent about the incident. `null` ends a silence.
     pub until: Option<Instant>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub comment: String,

@@ -71,7 +71,7 @@ pub struct QueueSettings {
     /// A new message can be taken after this time, 100ms to 1d. A message that is first for as long goes to the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<Span>,
-    /// After so many deliveries without an acknowledgement a message goes to the dead-letter queue.
+    /// A message that was delivered this many times without an acknowledgement goes to the dead-letter queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_deliveries: Option<u32>,
     /// The dead-letter queue: another queue of the namespace. It also gets the messages that expire.

@@ -12,13 +12,13 @@ export const incidents = {
   step: (job: string, step: string) => `${job}, step ${step}`,
   condition: 'Condition',
   since: 'Open since',
-  count: 'Times',
+  count: 'Count',
   state: 'State',
   states: { open: 'Open', acknowledged: 'Acknowledged', silenced: 'Silenced', over: 'Over' },
-  all: 'Also those that are over',
+  all: 'Show incidents that are over',
   error: 'Error',
   run: 'Last run',
-  ended: 'Over',
+  ended: 'Over since',
   last: 'Last met',
   notified: 'Notified',
   notifiedTimes: (n: number) => (n === 1 ? 'once' : count(n, 'time')),
@@ -32,7 +32,7 @@ export const incidents = {
   spans: { '1h': '1 hour', '8h': '8 hours', '24h': '1 day', '168h': '7 days' },
   unsilence: 'End the silence',
   gone: 'This incident is not known, or it was over more than a week ago.',
-  empty: 'A job notifies people when a condition holds. Name the conditions in its file:',
+  empty: 'A job notifies people when one of its conditions holds. Write the conditions into the job file:',
   unreachable: 'notifications cannot be sent',
   on: (on: Words): string => {
     switch (on['on']) {
@@ -44,7 +44,7 @@ export const incidents = {
       case 'long':
         return `a run takes longer than ${text(on['by'])}`;
       case 'deadline':
-        return `not succeeded by ${text(on['at'])} ${text(on['timezone'])}`;
+        return `no run succeeded by ${text(on['at'])} ${text(on['timezone'])}`;
       case 'dead_letter':
         return 'a run is a dead letter';
       case 'missing':

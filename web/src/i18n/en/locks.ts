@@ -8,15 +8,17 @@ export const locks = {
   owner: 'Owner',
   since: 'Held since',
   expires: 'Expires',
-  ttl: 'Held without a renewal for',
+  ttl: 'Ends without a renewal after',
   fence: 'Fence',
   waiting: (n: number) =>
-    n === 0 ? 'No caller waits for it' : `${count(n, 'caller')} waiting, in this order`,
+    n === 0
+      ? 'No caller waits for it'
+      : `${count(n, 'caller waits', 'callers wait')}; callers get the lock in this order`,
   free: 'The lock is free.',
   release: 'Release',
   releaseTitle: (name: string, owner: string) => `Take lock ${name} from ${owner}?`,
   releaseText:
-    'The next caller gets the lock at once. The work of the owner goes on until the owner renews the lock and learns that it is lost.',
+    'The next caller gets the lock at once. The owner learns that the lock is lost when its next renewal is refused, and works until then.',
   empty:
-    'A lock lets one process at a time do something, on any number of machines. Run a command under a lock:',
+    'With a lock, only one process at a time does something, on any number of machines. Run a command under a lock:',
 };

@@ -73,7 +73,7 @@ export const run = {
   showJob: '查看任务',
   why: {
     paused: '任务已暂停。',
-    held: '命名空间已停止启动。',
+    held: '命名空间已冻结。',
     overlap: '同一任务的上一次运行尚未结束。',
     limit: '任务同时运行的数量已达上限。',
     no_worker_fits: '没有符合条件的执行节点。',

@@ -16,7 +16,7 @@ use super::describe_queue;
 
 #[derive(Debug, Args)]
 pub(crate) struct Setting {
-    /// The queue; it is created if there is none
+    /// The name of the queue; it is created if it does not exist
     queue: QueueName,
     #[command(flatten)]
     settings: Settings,
@@ -26,16 +26,18 @@ pub(crate) struct Setting {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 struct Settings {
-    /// Unacknowledged messages at once; 1 keeps the order over all consumers
+    /// The largest number of unacknowledged messages; 1: one message at a time, in order, over all consumers
     #[arg(long, value_name = "N")]
     running: Option<u32>,
-    /// Deliveries in a time, such as 100/m or 5/10s
+    /// The largest number of deliveries in a span of time, such as 100/m or 5/10s
     #[arg(long)]
     rate: Option<Starts>,
-    /// How long a new message waits; a message that is first for as long goes to the end
+    /// How long a new message waits before it can be taken, 100ms to 1d. A message that is then first for as
+    /// long goes to the end
     #[arg(long, value_name = "SPAN", value_parser = duration)]
     hold: Option<Duration>,
-    /// Deliveries without an acknowledgement, after which a message goes to the dead-letter queue
+    /// Deliveries without an acknowledgement, after which a message goes to the dead-letter queue; needs
+    /// --dead-letter
     #[arg(long, value_name = "N")]
     max_deliveries: Option<u32>,
     /// The queue for messages that were delivered too often, or that expire

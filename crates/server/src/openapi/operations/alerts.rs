@@ -12,7 +12,7 @@ pub(super) fn alerts() -> Vec<Operation> {
         listing(get(
             "/api/v1/namespaces/{namespace}/incidents",
             "list_incidents",
-            "List incidents, newest first: those that are open, and those that were over within a week",
+            "List incidents, newest first: those that are open, and those that ended in the last week",
         ))
         .query_of::<schema::Id>("after")
         .query_of::<schema::Name>("job")

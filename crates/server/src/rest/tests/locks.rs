@@ -33,7 +33,8 @@ async fn a_lock_is_acquired_shown_renewed_and_released() {
     let held: Problem =
         scene.post(&format!("{LOCKS}/backup"), json!({ "ttl": "1m", "owner": "host-2" })).await.read(409);
     assert_eq!(held.code.as_str(), "locked");
-    let expected = format!("lock `backup` is held by `host-1` until {}", renewed.expires_at);
+    let expected =
+        format!("lock `backup` is held by `host-1` until {}, unless it is renewed", renewed.expires_at);
     assert_eq!(held.message, expected, "the owner, and when it ends");
 
     assert_eq!(scene.act_on_lock("backup", "release", &fence).await.status, 204);
