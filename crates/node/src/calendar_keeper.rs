@@ -72,14 +72,17 @@ impl Handle {
 
     /// Adds the current calendars to a command that puts a job, and returns the lock that keeps them unchanged until
     /// its commit.
-    pub(crate) async fn look_up(&self, command: Command) -> Result<(Command, Option<SaveGuard>), Failure> {
-        let Command::PutJob(put) = command else { return Ok((command, None)) };
-        if put.definition.calendars().next().is_none() {
-            return Ok((Command::PutJob(put), None));
+    pub(crate) async fn look_up_calendars(
+        &self,
+        command: &mut Command,
+    ) -> Result<Option<SaveGuard>, Failure> {
+        let Command::PutJob(PutJob { namespace, name, definition, .. }) = command else { return Ok(None) };
+        if definition.calendars().next().is_none() {
+            return Ok(None);
         }
-        let guard = self.calendars.begin_save((put.namespace.clone(), put.name.clone())).await;
-        let definition = self.with_calendars(&put.namespace, put.definition).await?;
-        Ok((Command::PutJob(PutJob { definition, ..put }), Some(guard)))
+        let guard = self.calendars.begin_save((namespace.clone(), name.clone())).await;
+        *definition = self.with_calendars(namespace, Arc::clone(definition)).await?;
+        Ok(Some(guard))
     }
 
     /// A definition with its calendars as they are now; a put does this by itself.

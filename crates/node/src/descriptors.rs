@@ -84,18 +84,13 @@ impl Handle {
     }
 
     /// Adds the schema to a command that saves a task which names a descriptor set.
-    pub(crate) async fn with_schema(&self, command: Command) -> Result<Command, Failure> {
-        Ok(match command {
-            Command::PutJob(put) => {
-                let definition = self.with_descriptor(&put.namespace, put.definition).await?;
-                Command::PutJob(PutJob { definition, ..put })
-            }
-            Command::Submit(submit) => {
-                let definition = self.with_descriptor(&submit.namespace, submit.definition).await?;
-                Command::Submit(Submit { definition, ..submit })
-            }
-            other => other,
-        })
+    pub(crate) async fn look_up_schema(&self, command: &mut Command) -> Result<(), Failure> {
+        if let Command::PutJob(PutJob { namespace, definition, .. })
+        | Command::Submit(Submit { namespace, definition, .. }) = command
+        {
+            *definition = self.with_descriptor(namespace, Arc::clone(definition)).await?;
+        }
+        Ok(())
     }
 
     /// A definition whose task carries the schema of its method, if it names a descriptor set; a put does this by

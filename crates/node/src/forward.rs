@@ -29,7 +29,8 @@ impl Handle {
     /// Sends a command to the leader of its shard; the answer comes after the commit.
     pub async fn command(&self, command: Command) -> Result<Answer, Failure> {
         match command {
-            Command::PutJob(put) => self.save_job(put).await,
+            // In a box, so that the future of every other command stays small.
+            Command::PutJob(put) => Box::pin(self.save_job(put)).await,
             command => self.ask_about(&command).await,
         }
     }

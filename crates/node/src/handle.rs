@@ -182,8 +182,9 @@ pub struct Handle {
 
 impl Handle {
     /// Sends a command to the loop of this node, which leads the command's shard; the answer comes after the commit.
-    pub(crate) async fn carry_out(&self, command: Command) -> Result<Answer, Failure> {
-        let (command, save) = self.look_up(self.with_schema(command).await?).await?;
+    pub(crate) async fn carry_out(&self, mut command: Command) -> Result<Answer, Failure> {
+        self.look_up_schema(&mut command).await?;
+        let save = self.look_up_calendars(&mut command).await?;
         let taker = match &command {
             Command::Queue(queue::Ask::Take(take)) => Some(take.queue.namespace.clone()),
             _ => None,

@@ -142,7 +142,8 @@ async fn a_job_saved_during_an_edit_elsewhere_is_replanned_after_its_commit() {
     let definition = Arc::new(Definition { schedules: vec![schedule], ..Definition::of(Task::Noop) });
     let (namespace, name) = (Namespace::default(), "daily".parse::<Name>().unwrap());
     let put = PutJob { namespace: namespace.clone(), name: name.clone(), definition, expect: Expect::Absent };
-    let (command, save) = handle.look_up(Command::PutJob(put)).await.unwrap();
+    let mut command = Command::PutJob(put);
+    let save = handle.look_up_calendars(&mut command).await.unwrap();
     let newer = edited_elsewhere(&store, Weekday::Friday).await;
     let (reply, answer) = oneshot::channel();
     handle.asks.send(Ask { command, reply, save }).await.unwrap();
