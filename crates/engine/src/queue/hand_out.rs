@@ -32,12 +32,13 @@ impl Shard {
         (!self.topics.of(&topic).is_empty()).then_some(topic)
     }
 
-    /// Hands out the messages of a queue, if the topic is one.
+    /// Hands out the messages of a queue, if the topic is one: now, or when its rate allows the next delivery.
     pub(crate) fn hand_out(&mut self, topic: &TopicKey, cx: &mut Context<'_>) {
         let Topic::Queue(name) = &topic.topic else { return };
         let key = QueueKey { namespace: topic.namespace.clone(), name: name.clone() };
         if let Some(number) = self.queues.find(&key) {
             self.hand_out_of(number, cx);
+            self.expect_opening(number, cx);
         }
     }
 

@@ -3,15 +3,18 @@
 use std::time::Duration;
 
 use punctual_core::job::limit::Rate;
+use punctual_core::job::{Definition, Overlap};
 use punctual_core::limits::{DEAD_LETTER_TTL, DEAD_MESSAGES_MAX};
 use punctual_core::queue::{
     Acted, Ask, Body, DeadMessage, END_NOTICES, NewMessage, QueueKey, QueueRefusal, QueueSettings, Said,
     Take, Verb,
 };
+use punctual_core::schedule::{Schedule, When};
+use punctual_core::topic::{OnEvent, Topic};
 use punctual_engine::Settings;
 
 use super::{key, message, once, text};
-use crate::support::{Rig, span};
+use crate::support::{Rig, every, on, span};
 
 const NACK: Verb = Verb::Nack { delay: Duration::ZERO };
 
@@ -30,6 +33,18 @@ fn dead() -> QueueKey {
 
 fn running(most: u32) -> QueueSettings {
     QueueSettings { running: Some(most), ..QueueSettings::default() }
+}
+
+/// One message in ten seconds.
+fn slow() -> QueueSettings {
+    let rate = Rate { count: 1, span: span("10s"), burst: 1 };
+    QueueSettings { rate: Some(rate), ..QueueSettings::default() }
+}
+
+/// A job that the messages of the queue `q` start.
+fn listening() -> Definition {
+    let event = OnEvent { topic: Topic::Queue(key("q").name), when: None, key: None, gather: None };
+    Definition { overlap: Overlap::Allow, ..on([Schedule::new(When::Event(Box::new(event)))]) }
 }
 
 fn with_dead_letters(max_deliveries: Option<u32>) -> QueueSettings {
@@ -104,8 +119,7 @@ fn a_message_that_is_queued_again_cannot_be_kept_out_of_a_full_queue() {
 
 #[test]
 fn a_rate_spreads_deliveries_also_over_a_reload() {
-    let rate = Rate { count: 1, span: span("10s"), burst: 1 };
-    let mut rig = rig(QueueSettings { rate: Some(rate), ..QueueSettings::default() });
+    let mut rig = rig(slow());
     rig.add_all(["a", "b", "c"].map(message).to_vec());
     assert_eq!(text(&rig.take(10)), ["a"]);
     assert!(rig.take(10).is_empty());
@@ -117,6 +131,27 @@ fn a_rate_spreads_deliveries_also_over_a_reload() {
     assert_eq!(rig.given(waiting), Some(vec!["b".to_owned()]));
     rig.set(running(5));
     assert_eq!(text(&rig.take(10)), ["c"], "without a rate at once");
+}
+
+#[test]
+fn a_rate_goes_on_starting_jobs_after_a_reload() {
+    let mut rig = Rig::with(2, 0, Settings { page: 4, ..Settings::default() });
+    // Their timers fill the first page, so that it brings no message.
+    for number in 0..20 {
+        rig.put(&format!("other-{number}"), on([every("1m")]));
+    }
+    rig.set(slow());
+    rig.put("job", listening());
+    rig.run_requests();
+    rig.add_all(["a", "b", "c"].map(message).to_vec());
+    rig.run_requests();
+    rig.reload();
+    rig.advance("9s");
+    rig.run_requests();
+    assert_eq!(rig.runs("job").len(), 1);
+    rig.advance("1s");
+    rig.run_requests();
+    assert_eq!(rig.runs("job").len(), 2);
 }
 
 #[test]
