@@ -1,9 +1,9 @@
 //! The notifier: sends the notifications of the shards that this node leads.
 //!
 //! A notification is a notice of its shard, which stays until it was sent, or was tried for a day. Each channel has a queue
-//! of its own and sends one notification at a time, so they arrive in order, and a channel that hangs holds up no other
-//! and no run. If the node dies, the next leader of the shard sends what is left; a receiver may get a notification
-//! twice, with the same id.
+//! of its own and sends one notification at a time, so those of an incident arrive in order, and a channel that hangs
+//! holds up no other and no run. If the node dies, the next leader of the shard sends what is left; a receiver may get a
+//! notification twice, with the same id.
 //!
 //! ```text
 //!  notice ──▶ queue of its channel ──sent──▶ confirmed
@@ -94,6 +94,16 @@ struct Outbox {
 }
 
 impl Outbox {
+    /// Lets notifications of other incidents go before a failed one: one that is never taken must not hold up the others.
+    fn put_back(&mut self, failed: Notice) {
+        let incident = failed.notification.incident.id;
+        self.waiting.push_front(failed);
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        let (later, others): (Vec<_>, Vec<_>) =
+            waiting.partition(|notice| notice.notification.incident.id == incident);
+        self.waiting = others.into_iter().chain(later).collect();
+    }
+
     fn begins_at(&self) -> Option<Instant> {
         let waits = !self.is_busy && !self.waiting.is_empty();
         self.not_before.filter(|_| waits)
@@ -188,8 +198,7 @@ impl Notifier {
             Err(error) => {
                 outbox.failures = outbox.failures.saturating_add(1);
                 outbox.not_before = Some(Instant::now() + pause(outbox.failures));
-                // Others go first: a notification that is never taken must not hold up the others.
-                outbox.waiting.push_back(notice);
+                outbox.put_back(notice);
                 let failures = outbox.failures;
                 warn!(%channel, failures, error, "a notification was not sent, it will be tried again");
                 if failures >= FAILURES_NOTED {

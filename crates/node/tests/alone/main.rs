@@ -1,5 +1,6 @@
 //! A single node, used through its handle.
 
 mod deliveries;
+mod notifications;
 mod queues;
 mod rig;

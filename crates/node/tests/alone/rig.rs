@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_core::time::{Clock, ManualClock};
-use punctual_node::{Config, Node};
+use punctual_node::{AlertChannels, Config, Node};
 use punctual_store::Store;
 use punctual_store::memory::Memory;
 
@@ -18,6 +18,14 @@ pub(crate) async fn node(store: &Arc<Memory>) -> Node {
 }
 
 pub(crate) async fn node_with(store: &Arc<Memory>, clock: Arc<dyn Clock>) -> Node {
+    node_with_channels(store, clock, None).await
+}
+
+pub(crate) async fn node_with_channels(
+    store: &Arc<Memory>,
+    clock: Arc<dyn Clock>,
+    channels: Option<Arc<dyn AlertChannels>>,
+) -> Node {
     let config = Config {
         store: Arc::clone(store) as Arc<dyn Store>,
         clock,
@@ -27,7 +35,7 @@ pub(crate) async fn node_with(store: &Arc<Memory>, clock: Arc<dyn Clock>) -> Nod
         shard_lease: Duration::from_secs(3),
         cluster: None,
         attempt_keys: None,
-        channels: None,
+        channels,
     };
     let node = Node::start(config).expect("a node starts");
     assert!(node.handle().wait_until(|status| status.ready).await);

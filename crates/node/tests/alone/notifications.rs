@@ -1,0 +1,115 @@
+//! Notifications over channels that fail: in which order they are tried again.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use punctual_core::alert::{NoteChannel, Notification, Occasion, Subject};
+use punctual_core::command::Command;
+use punctual_core::name::{Name, Namespace};
+use punctual_core::time::ManualClock;
+use punctual_node::{AlertChannels, Node};
+use punctual_store::memory::Memory;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use super::rig::{LONG, NOW, node_with_channels};
+
+fn name(text: &str) -> Name {
+    text.parse().expect("this is a name")
+}
+
+/// A notification that a channel was asked to send. The test answers.
+#[derive(Debug)]
+struct Attempt {
+    notification: Notification,
+    answer: oneshot::Sender<Result<(), String>>,
+}
+
+impl Attempt {
+    /// The channel that the incident is about, and the occasion.
+    fn about(&self) -> (Name, Occasion) {
+        match &self.notification.incident.subject {
+            Subject::Channel(channel) => (channel.clone(), self.notification.occasion),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn succeed(self) {
+        self.answer.send(Ok(())).expect("the notifier waits");
+    }
+
+    fn fail(self) {
+        self.answer.send(Err("unreachable".into())).expect("the notifier waits");
+    }
+}
+
+/// The channels `chat` and `mail`.
+#[derive(Debug)]
+struct Channels(mpsc::UnboundedSender<Attempt>);
+
+#[async_trait]
+impl AlertChannels for Channels {
+    fn names(&self) -> Vec<Name> {
+        ["chat", "mail"].map(name).to_vec()
+    }
+
+    fn defaults(&self) -> Vec<Name> {
+        self.names()
+    }
+
+    async fn send(&self, _id: i64, notification: &Notification) -> Result<(), String> {
+        let (answer, answered) = oneshot::channel();
+        let attempt = Attempt { notification: notification.clone(), answer };
+        self.0.send(attempt).map_err(|_| "the test is over")?;
+        answered.await.map_err(|_| "the test is over")?
+    }
+
+    async fn test(&self, _channel: &Name) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+struct Scene {
+    node: Node,
+    attempts: mpsc::UnboundedReceiver<Attempt>,
+}
+
+impl Scene {
+    async fn new() -> Scene {
+        let (send, attempts) = mpsc::unbounded_channel();
+        let (store, clock) = (Arc::new(Memory::new(1)), Arc::new(ManualClock::at(NOW)));
+        let node = node_with_channels(&store, clock, Some(Arc::new(Channels(send)))).await;
+        Scene { node, attempts }
+    }
+
+    /// Opens the incident of a channel, or ends it. The other channels are notified.
+    async fn note(&self, channel: &str, error: Option<&str>) {
+        let (namespace, error) = (Namespace::default(), error.map(Into::into));
+        let note = NoteChannel { namespace, channel: name(channel), error };
+        self.node.handle().command(Command::NoteChannel(note)).await.expect("noted");
+    }
+
+    async fn next(&mut self) -> Attempt {
+        timeout(LONG, self.attempts.recv()).await.expect("in time").expect("the node runs")
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_an_incident_is_sent_after_its_beginning() {
+    let mut scene = Scene::new().await;
+    scene.note("mail", Some("refused")).await;
+    let opened = scene.next().await;
+    scene.note("mail", None).await;
+    // When this command is answered, the notice of the end waits.
+    scene.note("other", Some("refused")).await;
+    opened.fail();
+    let mut occasions = Vec::new();
+    for _ in 0..3 {
+        let attempt = scene.next().await;
+        let (channel, occasion) = attempt.about();
+        occasions.extend((channel == name("mail")).then_some(occasion));
+        attempt.succeed();
+    }
+    assert_eq!(occasions, [Occasion::Opened, Occasion::Ended]);
+    scene.node.shut_down().await;
+}
