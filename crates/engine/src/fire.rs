@@ -121,9 +121,12 @@ impl Shard {
     /// Fires every due time up to now, also those delayed by jitter, before an edit replaces the schedule: after the
     /// edit they could not be computed any more.
     pub(crate) fn fire_owed(&mut self, id: JobId, cx: &mut Context<'_>) {
-        let over = self.jobs.get(&id).and_then(|live| self.holds.over(&live.job.namespace, cx.now));
-        if let Some(over) = over.filter(|over| over.is_in_force()) {
-            self.record_held(id, &over.hold, cx.now, cx);
+        while let Some(job) = self.jobs.get(&id).map(|live| &live.job)
+            && let (Some(due), Some(wake)) = (job.cursor.next_due, job.cursor.wake_at)
+            && due <= cx.now
+            && let Some((over, end)) = self.holds.over_until(&job.namespace, wake, cx.now)
+        {
+            self.record_held(id, &over.hold, end, cx);
         }
         self.fire_while(id, |cursor| cursor.next_due, cx);
     }

@@ -74,9 +74,25 @@ impl Holds {
     /// The hold that decides about a job of this namespace that was to fire at `wake`: one that is in force, else one that
     /// ended later than that. Of several, one that keeps the fires.
     pub(crate) fn over(&self, namespace: &Namespace, wake: Timestamp) -> Option<Arc<HoldRecord>> {
-        let is_over = |row: &&Arc<HoldRecord>| row.released_at.is_none_or(|end| wake <= end);
-        let covering = self.rows.values().filter(is_over).filter(|row| row.hold.scope.covers(namespace));
-        covering.max_by_key(|row| (row.is_in_force(), row.hold.fires, row.released_at)).cloned()
+        let all = self.all_over(namespace, wake);
+        all.max_by_key(|row| (row.is_in_force(), row.hold.fires, row.released_at)).cloned()
+    }
+
+    /// The same for a due time that is recorded now, although a hold may be in force, and until when that hold decides.
+    pub(crate) fn over_until(
+        &self,
+        namespace: &Namespace,
+        wake: Timestamp,
+        now: Timestamp,
+    ) -> Option<(Arc<HoldRecord>, Timestamp)> {
+        let all = self.all_over(namespace, wake).map(|row| (row, row.released_at.unwrap_or(now)));
+        let (row, end) = all.max_by_key(|(row, end)| (row.hold.fires, *end))?;
+        Some((Arc::clone(row), end))
+    }
+
+    fn all_over(&self, namespace: &Namespace, wake: Timestamp) -> impl Iterator<Item = &Arc<HoldRecord>> {
+        let is_over = move |row: &&Arc<HoldRecord>| row.released_at.is_none_or(|end| wake <= end);
+        self.rows.values().filter(is_over).filter(|row| row.hold.scope.covers(namespace))
     }
 
     /// When the next hold ends by itself.

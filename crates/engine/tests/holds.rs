@@ -345,6 +345,34 @@ fn of_two_holds_over_a_job_one_that_keeps_the_fires_decides() {
 }
 
 #[test]
+fn an_edit_under_a_hold_keeps_the_fires_of_an_earlier_one() {
+    let mut rig = Rig::new(9);
+    rig.put("job", every_ten_seconds());
+    rig.hold_all(Fires::Keep, None);
+    rig.hold(order(Scope::Everything, rig.now)).expect("held");
+    rig.advance("15s");
+    rig.release(in_default());
+    rig.advance("10s");
+    rig.put("job", Definition { description: "edited".into(), ..every_ten_seconds() });
+    rig.release(Scope::Everything);
+    assert_eq!((rig.skipped(), rig.made_up()), (vec![(10, 10), (20, 20)], vec![10]));
+}
+
+#[test]
+fn an_edit_under_a_hold_that_keeps_the_fires_keeps_all() {
+    let mut rig = Rig::new(9);
+    rig.put("job", every_ten_seconds());
+    rig.hold_all(Fires::Keep, None);
+    rig.hold(order(Scope::Everything, rig.now)).expect("held");
+    rig.advance("15s");
+    rig.release(Scope::Everything);
+    rig.advance("10s");
+    rig.put("job", Definition { description: "edited".into(), ..every_ten_seconds() });
+    rig.release(in_default());
+    assert_eq!((rig.skipped(), rig.made_up()), (vec![(10, 20)], vec![10, 20]));
+}
+
+#[test]
 fn a_repeated_order_changes_nothing_and_a_later_one_replaces_it() {
     let mut rig = Rig::new(1);
     let first = order(in_default(), rig.now);
