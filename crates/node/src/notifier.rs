@@ -80,7 +80,7 @@ pub(crate) struct Notifier {
 #[derive(Debug)]
 enum Ended {
     Sent,
-    /// It was tried for a day.
+    /// It was not taken for a day.
     GivenUp,
 }
 
@@ -173,7 +173,8 @@ impl Notifier {
             let Some(notice) = outbox.waiting.pop_front() else { continue };
             outbox.is_busy = true;
             let number = notice.number;
-            let task = self.under_way.spawn(deliver(handle.clone(), Arc::clone(channels), notice));
+            let channels = (outbox.failures == 0 || !is_old(handle, number)).then(|| Arc::clone(channels));
+            let task = self.under_way.spawn(deliver(handle.clone(), channels, notice));
             self.sending.insert(task.id(), (channel.clone(), number));
         }
     }
@@ -184,10 +185,7 @@ impl Notifier {
         let outbox = self.outboxes.entry(channel.clone()).or_default();
         outbox.is_busy = false;
         match result {
-            Ok(Ended::GivenUp) => {
-                self.open.remove(&number);
-                outbox.not_before = Some(Instant::now() + pause(outbox.failures));
-            }
+            Ok(Ended::GivenUp) => _ = self.open.remove(&number),
             Ok(Ended::Sent) => {
                 (outbox.failures, outbox.not_before) = (0, None);
                 self.open.remove(&number);
@@ -198,7 +196,12 @@ impl Notifier {
             Err(error) => {
                 outbox.failures = outbox.failures.saturating_add(1);
                 outbox.not_before = Some(Instant::now() + pause(outbox.failures));
-                outbox.put_back(notice);
+                if is_old(&self.handle, number) {
+                    // It is given up next.
+                    outbox.waiting.push_front(notice);
+                } else {
+                    outbox.put_back(notice);
+                }
                 let failures = outbox.failures;
                 warn!(%channel, failures, error, "a notification was not sent, it will be tried again");
                 if failures >= FAILURES_NOTED {
@@ -241,25 +244,32 @@ async fn at(instant: Option<Instant>) {
     }
 }
 
-/// Sends a notification and confirms its notice. A notification that is too old is given up.
+/// Whether a notification is given up if its channel fails.
+fn is_old(handle: &Handle, notice: i64) -> bool {
+    handle.clock.now().since(made_at(notice)) >= NOTIFY_FOR
+}
+
+/// Sends a notification and confirms its notice. Without channels it is given up.
 async fn deliver(
     handle: Handle,
-    channels: Arc<dyn AlertChannels>,
+    channels: Option<Arc<dyn AlertChannels>>,
     notice: Notice,
 ) -> (Notice, Result<Ended, String>) {
-    let number = notice.number;
-    let mut ended = Ended::Sent;
-    if let Err(error) = channels.send(number, &notice.notification).await {
-        if handle.clock.now().since(made_at(number)) < NOTIFY_FOR {
-            return (notice, Err(error));
+    let (number, channel) = (notice.number, notice.notification.channel.clone());
+    let ended = match channels {
+        None => {
+            warn!(%channel, "a notification was not taken for a day, it is given up");
+            Ended::GivenUp
         }
-        let channel = &notice.notification.channel;
-        warn!(%channel, error, "a notification was tried for a day, it is given up");
-        ended = Ended::GivenUp;
-    } else {
-        info!(channel = %notice.notification.channel, "a notification was sent");
-    }
-    // It was sent, so it is not sent again while this node leads the shard.
+        Some(channels) => {
+            if let Err(error) = channels.send(number, &notice.notification).await {
+                return (notice, Err(error));
+            }
+            info!(%channel, "a notification was sent");
+            Ended::Sent
+        }
+    };
+    // It is not sent again while this node leads the shard.
     while handle.leads(shard_of(&notice)) {
         match handle.queue(Ask::Told { notice: number }).await {
             Ok(_) | Err(Failure::Refused(_)) => break,

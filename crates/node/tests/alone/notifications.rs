@@ -1,10 +1,11 @@
-//! Notifications over channels that fail: in which order they are tried again.
+//! Notifications over channels that fail: which are tried again, in which order, and how long.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use punctual_core::alert::{NoteChannel, Notification, Occasion, Subject};
 use punctual_core::command::Command;
+use punctual_core::limits::NOTIFY_FOR;
 use punctual_core::name::{Name, Namespace};
 use punctual_core::time::ManualClock;
 use punctual_node::{AlertChannels, Node};
@@ -71,15 +72,16 @@ impl AlertChannels for Channels {
 
 struct Scene {
     node: Node,
+    clock: ManualClock,
     attempts: mpsc::UnboundedReceiver<Attempt>,
 }
 
 impl Scene {
     async fn new() -> Scene {
         let (send, attempts) = mpsc::unbounded_channel();
-        let (store, clock) = (Arc::new(Memory::new(1)), Arc::new(ManualClock::at(NOW)));
-        let node = node_with_channels(&store, clock, Some(Arc::new(Channels(send)))).await;
-        Scene { node, attempts }
+        let (store, clock) = (Arc::new(Memory::new(1)), ManualClock::at(NOW));
+        let node = node_with_channels(&store, Arc::new(clock.clone()), Some(Arc::new(Channels(send)))).await;
+        Scene { node, clock, attempts }
     }
 
     /// Opens the incident of a channel, or ends it. The other channels are notified.
@@ -111,5 +113,22 @@ async fn the_end_of_an_incident_is_sent_after_its_beginning() {
         attempt.succeed();
     }
     assert_eq!(occasions, [Occasion::Opened, Occasion::Ended]);
+    scene.node.shut_down().await;
+}
+
+#[tokio::test]
+async fn old_notifications_of_a_failing_channel_are_given_up_at_once() {
+    let mut scene = Scene::new().await;
+    for _ in 0..20 {
+        scene.note("mail", Some("refused")).await;
+        scene.note("mail", None).await;
+    }
+    let first = scene.next().await;
+    scene.clock.advance(NOTIFY_FOR);
+    first.fail();
+    scene.note("mail", Some("refused again")).await;
+    let attempt = scene.next().await;
+    assert_eq!(&*attempt.notification.incident.error, "refused again");
+    attempt.succeed();
     scene.node.shut_down().await;
 }
