@@ -46,6 +46,8 @@ pub(crate) enum Deadline {
     QueueOpens(QueueNumber),
     /// A message may have been first in its queue for too long.
     StillFirst(QueueNumber),
+    /// The next runs that holds have freed may start.
+    Freed,
     /// Rows of holds that have ended may be deleted.
     HoldsEnded,
     /// Unused queues may leave memory.

@@ -108,6 +108,7 @@ impl Shard {
             Deadline::RatesFree(at) => self.forget_free_rates(at, cx),
             Deadline::QueueOpens(queue) => self.queue_opens(queue, cx),
             Deadline::StillFirst(queue) => self.still_first(queue, cx),
+            Deadline::Freed => self.start_is_due(cx),
             Deadline::HoldsEnded => self.forget_ended_holds(cx),
             Deadline::Unused => self.let_unused_go(cx),
         }

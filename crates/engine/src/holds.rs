@@ -9,7 +9,7 @@
 //!
 //! command ──hold──▶ waiting runs ──release──▶ overlap
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +30,7 @@ use punctual_core::workflow::ByHand;
 use crate::Shard;
 use crate::deadline::Deadline;
 use crate::event::Context;
+use crate::family::NEXT_BATCH;
 use crate::fire::previous_before;
 use crate::intake::Reply;
 use crate::memory::LiveRun;
@@ -49,6 +50,10 @@ pub(crate) struct Holds {
     unwritten: Vec<(i64, Option<Arc<HoldRecord>>)>,
     /// Ready runs that are not in the queues of the pool.
     parked: BTreeSet<RunId>,
+    /// Runs that no hold covers any more, and that are started over several batches.
+    freed: VecDeque<RunId>,
+    /// Whether there is a deadline to start the next of them.
+    is_start_armed: bool,
     /// Jobs that were due under a hold since the last batch.
     due_jobs: usize,
     /// Whether there is a deadline to forget the rows of holds that have ended.
@@ -215,28 +220,46 @@ impl Shard {
         let mut free: Vec<(Timestamp, RunId)> = self
             .runs
             .values()
-            .filter(|live| live.run.state == (State::Waiting { wait: Wait::Hold }) || self.is_parked(live))
-            .filter(|live| !self.holds.covers(&live.run.namespace))
+            .filter(|live| self.is_freed(live))
             .map(|live| (live.run.due, live.run.id))
             .collect();
         free.sort_unstable();
-        for (_, run) in free {
-            match self.runs.get(&run).map(|live| live.run.state.clone()) {
-                Some(State::Ready { since }) => {
-                    self.holds.unpark(run);
-                    self.forget_lack(run, cx);
-                    self.enqueue(run, since, cx);
-                    self.split_soon(run, cx);
-                }
-                Some(State::Waiting { .. }) => self.place(run, cx),
-                _ => {}
-            }
-        }
-        self.try_limited(cx);
+        self.holds.freed = free.into_iter().map(|(_, run)| run).collect();
+        self.start_freed(cx);
     }
 
-    fn is_parked(&self, live: &LiveRun) -> bool {
-        self.holds.is_parked(live.run.id)
+    /// Whether a run waits for the end of a hold, and no hold covers it any more.
+    fn is_freed(&self, live: &LiveRun) -> bool {
+        let waits = live.run.state == State::Waiting { wait: Wait::Hold };
+        (waits || self.holds.is_parked(live.run.id)) && !self.holds.covers(&live.run.namespace)
+    }
+
+    pub(crate) fn start_is_due(&mut self, cx: &mut Context<'_>) {
+        self.holds.is_start_armed = false;
+        self.start_freed(cx);
+    }
+
+    /// Starts the runs that holds have freed, as far as the next batch has room. What is left after a crash is found by
+    /// the next load.
+    fn start_freed(&mut self, cx: &mut Context<'_>) {
+        while !self.is_batch_full()
+            && let Some(run) = self.holds.freed.pop_front()
+        {
+            let Some(live) = self.runs.get(&run).filter(|live| self.is_freed(live)) else { continue };
+            if let State::Ready { since } = live.run.state {
+                self.holds.unpark(run);
+                self.forget_lack(run, cx);
+                self.enqueue(run, since, cx);
+                self.split_soon(run, cx);
+            } else {
+                self.place(run, cx);
+            }
+        }
+        if self.holds.freed.is_empty() {
+            self.try_limited(cx);
+        } else if !std::mem::replace(&mut self.holds.is_start_armed, true) {
+            self.deadlines.insert(cx.elapsed + NEXT_BATCH, Deadline::Freed);
+        }
     }
 
     /// Forgets why no worker fits a run: workers may have come during the hold.

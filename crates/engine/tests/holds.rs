@@ -404,6 +404,46 @@ fn a_hold_that_comes_after_its_release_does_not_begin() {
     assert!(matches!(rig.hold(hold), Err(Refusal::Invalid(invalid)) if invalid.field == "hold"));
 }
 
+/// A rig with more waiting runs than one batch starts.
+fn with_many_waiting() -> (Rig, Vec<RunId>) {
+    let mut rig = Rig::new(0);
+    rig.hold_all(Fires::Skip, None);
+    let runs = (0..2500).map(|_| rig.submit(manual())).collect();
+    (rig, runs)
+}
+
+#[test]
+fn many_runs_start_over_several_batches_after_a_hold() {
+    for reloads in [false, true] {
+        let (mut rig, runs) = with_many_waiting();
+        let commits = rig.batches.len();
+        rig.release(in_default());
+        if reloads {
+            rig.reload();
+        }
+        rig.advance("1s");
+        assert!(runs.iter().all(|run| rig.status(*run) == Status::Ready));
+        assert!(rig.batches[commits..].iter().all(|batch| batch.changes.len() <= 1010));
+    }
+}
+
+#[test]
+fn a_hold_that_begins_again_stops_the_other_runs() {
+    let (mut rig, runs) = with_many_waiting();
+    rig.release(in_default());
+    rig.hold_all(Fires::Skip, None);
+    rig.advance("1s");
+    let ready = runs.iter().filter(|run| rig.status(**run) == Status::Ready).count();
+    assert!(ready < 1010, "{ready} runs were ready before the second hold");
+    rig.join(1);
+    rig.advance("1s");
+    assert!(rig.running().is_empty());
+    rig.release(in_default());
+    rig.advance("1s");
+    assert!(runs.iter().all(|run| rig.status(*run) != Status::Waiting));
+    assert_eq!(rig.running(), [runs[0]]);
+}
+
 #[test]
 fn a_hold_may_not_end_before_it_begins() {
     let mut rig = Rig::new(1);
