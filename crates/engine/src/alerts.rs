@@ -259,6 +259,20 @@ impl Shard {
         self.end_where(job, |incident| !is_kept(incident), cx);
     }
 
+    /// Gives the open incidents of a job the channels and the `repeat` of its edited alerts.
+    pub(crate) fn follow_edited(&mut self, job: JobId, definition: &Definition) {
+        let edited = self.incidents.open_of(Some(job)).filter_map(|incident| {
+            let Subject::Job { step, on, .. } = &incident.subject else { return None };
+            let alert = definition.alerts_of(step.as_deref()).iter().find(|alert| alert.on == *on)?;
+            let Alert { to, repeat, .. } = alert.clone();
+            let is_edited = (&incident.to, incident.repeat) != (&to, repeat);
+            is_edited.then(|| Incident { to, repeat, ..(**incident).clone() })
+        });
+        for incident in edited.collect::<Vec<_>>() {
+            self.incidents.write(incident);
+        }
+    }
+
     fn met(&mut self, watched: &Watched, alert: &Alert, cause: Option<(&Run, &str)>, cx: &mut Context<'_>) {
         let Some(job) = self.jobs.get(&watched.job).map(|live| Arc::clone(&live.job)) else { return };
         // A workflow is executed to its end as it was when it started, also after an edit has removed the alert.

@@ -356,6 +356,19 @@ fn a_condition_that_is_removed_ends_its_incident() {
 }
 
 #[test]
+fn an_edit_of_an_alert_reaches_its_open_incident() {
+    let mut rig = rig([Condition::Failed { after: 1 }]);
+    fails(&mut rig, "disk full");
+    let edited = Alert { on: Condition::Failed { after: 1 }, to: vec![name("team")], repeat: span("2h") };
+    rig.put("job", Definition { alerts: vec![edited], overlap: Overlap::Allow, ..manual() });
+    assert_eq!((only(&rig).to.clone(), only(&rig).repeat), (vec![name("team")], span("2h")));
+    assert_eq!(occasions(&rig), [Occasion::Opened], "an edit is no news");
+    rig.advance("2h");
+    let last = sent(&rig).pop().expect("sent");
+    assert_eq!((last.occasion, last.channel), (Occasion::Repeated, name("team")));
+}
+
+#[test]
 fn an_alert_without_channels_goes_to_the_default_ones() {
     let mut rig = Rig::new(2);
     rig.pool.set_channels(vec![name("mail"), name("chat")]);

@@ -102,6 +102,7 @@ impl Shard {
             self.revise(&after, after.state());
             self.listen_to_topics(&after, cx);
             self.end_removed(id, Some(&after.definition), cx);
+            self.follow_edited(id, &after.definition);
             if !(before.definition.limits.is_empty() && after.definition.limits.is_empty()) {
                 self.recount(id, cx);
             }
