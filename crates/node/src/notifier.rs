@@ -36,6 +36,9 @@ const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(300);
 /// Failures in a row after which the channel itself is an incident.
 const FAILURES_NOTED: u32 = 5;
+/// How long the shard of a channel is not told again that the channel works. It must be told again: another node may have
+/// opened the incident of the channel, or the shard may not have heard it.
+const WORKS_FOR: Duration = Duration::from_secs(600);
 /// The pause before a confirmation is repeated.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -72,8 +75,8 @@ pub(crate) struct Notifier {
     under_way: JoinSet<(Notice, Result<Ended, String>)>,
     /// The channel and the notice of each task.
     sending: BTreeMap<Id, (Name, i64)>,
-    /// Channels that worked when they were last used, by namespace.
-    working: BTreeSet<(Namespace, Name)>,
+    /// Channels that worked when they were last used, by namespace, and when their shard was told so.
+    working: BTreeMap<(Namespace, Name), Instant>,
 }
 
 /// What became of a notification.
@@ -129,7 +132,7 @@ impl Notifier {
             outboxes: BTreeMap::new(),
             under_way: JoinSet::new(),
             sending: BTreeMap::new(),
-            working: BTreeSet::new(),
+            working: BTreeMap::new(),
         }
     }
 
@@ -189,7 +192,9 @@ impl Notifier {
             Ok(Ended::Sent) => {
                 (outbox.failures, outbox.not_before) = (0, None);
                 self.open.remove(&number);
-                if self.working.insert((namespace.clone(), channel.clone())) {
+                let (now, key) = (Instant::now(), (namespace.clone(), channel.clone()));
+                if self.working.get(&key).is_none_or(|told_at| *told_at + WORKS_FOR <= now) {
+                    self.working.insert(key, now);
                     self.note(NoteChannel { namespace, channel, error: None });
                 }
             }
@@ -221,7 +226,7 @@ impl Notifier {
         }
     }
 
-    /// Tells the shard of the channel whether the channel works. The next failure or success repeats it.
+    /// Tells the shard of the channel whether the channel works. A later failure or success repeats it.
     fn note(&self, note: NoteChannel) {
         let handle = self.handle.clone();
         self.handle.background.run(async move {

@@ -1,6 +1,7 @@
 //! Notifications over channels that fail: which are tried again, in which order, and how long.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_core::alert::{NoteChannel, Notification, Occasion, Subject};
@@ -96,6 +97,13 @@ impl Scene {
     }
 }
 
+/// Moves the time of the notifier.
+async fn pass(span: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(span).await;
+    tokio::time::resume();
+}
+
 #[tokio::test]
 async fn the_end_of_an_incident_is_sent_after_its_beginning() {
     let mut scene = Scene::new().await;
@@ -130,5 +138,27 @@ async fn old_notifications_of_a_failing_channel_are_given_up_at_once() {
     let attempt = scene.next().await;
     assert_eq!(&*attempt.notification.incident.error, "refused again");
     attempt.succeed();
+    scene.node.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_channel_that_works_ends_an_incident_that_another_node_opened() {
+    let mut scene = Scene::new().await;
+    for error in [Some("refused"), None] {
+        scene.note("mail", error).await;
+        scene.next().await.succeed();
+    }
+    scene.note("chat", Some("refused")).await;
+    scene.next().await.succeed();
+    pass(Duration::from_secs(601)).await;
+    scene.note("mail", Some("refused")).await;
+    loop {
+        let attempt = scene.next().await;
+        let about = attempt.about();
+        attempt.succeed();
+        if about == (name("chat"), Occasion::Ended) {
+            break;
+        }
+    }
     scene.node.shut_down().await;
 }
