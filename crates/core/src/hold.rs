@@ -61,6 +61,14 @@ impl Scope {
         }
     }
 
+    /// Whether both cover some namespace.
+    pub fn overlaps(&self, other: &Scope) -> bool {
+        match (self.namespace(), other.namespace()) {
+            (Some(one), Some(another)) => one.is_in(another) || another.is_in(one),
+            _ => true,
+        }
+    }
+
     pub fn namespace(&self) -> Option<&Namespace> {
         match self {
             Scope::Everything => None,

@@ -345,14 +345,14 @@ impl Shard {
     /// Deletes the rows of holds that ended long ago, if no job is left that was due under one.
     pub(crate) fn forget_ended_holds(&mut self, cx: &Context<'_>) {
         self.holds.is_end_armed = false;
-        let ended = self.holds.rows.values().filter_map(|row| Some((row.number, row.released_at?)));
-        let ended: Vec<(i64, Timestamp)> = ended.collect();
-        // A hold in force keeps jobs from recording what they were due for under an earlier one.
-        let is_free = self.holds.in_force().next().is_none();
+        let ended = self.holds.rows.values().filter_map(|row| Some((Arc::clone(row), row.released_at?)));
+        let ended: Vec<(Arc<HoldRecord>, Timestamp)> = ended.collect();
         let mut is_one_left = false;
-        for (number, end) in ended {
+        for (row, end) in ended {
+            // A hold in force keeps jobs from recording what they were due for under an earlier one.
+            let is_free = !self.holds.in_force().any(|other| other.hold.scope.overlaps(&row.hold.scope));
             if is_free && cx.now.since(end) > LATE && self.plan.is_past(end) {
-                self.holds.remove(number);
+                self.holds.remove(row.number);
             } else {
                 is_one_left = true;
             }

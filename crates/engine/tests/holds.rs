@@ -404,6 +404,24 @@ fn a_hold_that_comes_after_its_release_does_not_begin() {
     assert!(matches!(rig.hold(hold), Err(Refusal::Invalid(invalid)) if invalid.field == "hold"));
 }
 
+#[test]
+fn the_row_of_an_ended_hold_goes_under_a_hold_elsewhere() {
+    let mut rig = Rig::new(1);
+    let scopes = ["payments", "payments/eu", "billing"]
+        .map(|text| Scope::Namespace(text.parse().expect("a namespace")));
+    for scope in &scopes {
+        rig.hold(order(scope.clone(), rig.now)).expect("held");
+    }
+    rig.release(scopes[0].clone());
+    rig.release(scopes[2].clone());
+    rig.advance("3m");
+    let left: Vec<Scope> = rig.hold_rows().iter().map(|row| row.hold.scope.clone()).collect();
+    assert_eq!(left, [scopes[1].clone(), scopes[0].clone()], "jobs in payments/eu have not recorded it");
+    rig.release(scopes[1].clone());
+    rig.advance("3m");
+    assert!(rig.hold_rows().is_empty());
+}
+
 /// A rig with more waiting runs than one batch starts.
 fn with_many_waiting() -> (Rig, Vec<RunId>) {
     let mut rig = Rig::new(0);
