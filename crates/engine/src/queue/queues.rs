@@ -16,6 +16,7 @@ use punctual_core::planted::{Fault, is_planted};
 use punctual_core::queue::{
     END_NOTICES, Message, MessagePosition, Pause, QueueKey, QueueNumber, QueueRecord,
 };
+use punctual_core::time::Elapsed;
 use rustc_hash::FxHashMap;
 
 use super::settings::First;
@@ -85,12 +86,12 @@ pub(super) struct Queue {
     hungry: bool,
     /// Whether it is among the queues of which a message has changed.
     is_noted: bool,
-    /// When its rate allows the next delivery. `None` means that there is no deadline for it.
-    pub(super) opens_at: Option<Timestamp>,
+    /// The deadline at which its rate may allow the next delivery. `None` means that there is none.
+    pub(super) opens_at: Option<Elapsed>,
     /// `None` means that it is empty, or has no `hold`.
     pub(super) first: Option<First>,
-    /// Whether there is a deadline for the first message.
-    pub(super) is_watched: bool,
+    /// The deadline for the first message. `None` means that there is none.
+    pub(super) watched_until: Option<Elapsed>,
     pub(super) added: u64,
     pub(super) taken: u64,
     pub(super) expired: u64,
@@ -138,7 +139,7 @@ impl Queue {
             is_noted: false,
             opens_at: None,
             first: None,
-            is_watched: false,
+            watched_until: None,
             added: 0,
             taken: 0,
             expired: 0,

@@ -83,7 +83,8 @@ impl Shard {
         let number = queue.record.number;
         queue.used_at = cx.now;
         queue.record.settings = settings;
-        (queue.opens_at, queue.first, queue.is_watched) = (None, None, false);
+        // The deadlines of the former settings have no effect any more.
+        (queue.opens_at, queue.first, queue.watched_until) = (None, None, None);
         if let Some(rate) = queue.record.settings.as_ref().and_then(|settings| settings.rate) {
             let row = rate_row(&queue.record);
             self.forget_slower_rate(row, rate, cx.now);
@@ -111,14 +112,16 @@ impl Shard {
     pub(super) fn expect_opening(&mut self, of: QueueNumber, cx: &Context<'_>) {
         let Some(queue) = self.queues.get_mut(of).filter(|queue| queue.opens_at.is_none()) else { return };
         if let Gate::ClosedUntil(at) = queue.gate(&self.rates, cx.now) {
+            let at = cx.elapsed_at(at);
             queue.opens_at = Some(at);
-            self.deadlines.insert(cx.elapsed_at(at), Deadline::QueueOpens(of));
+            self.deadlines.insert(at, Deadline::QueueOpens(of));
         }
     }
 
     pub(crate) fn queue_opens(&mut self, of: QueueNumber, cx: &mut Context<'_>) {
-        if let Some(queue) = self.queues.get_mut(of) {
-            queue.opens_at = None;
+        if let Some(queue) = self.queues.get_mut(of)
+            && queue.opens_at.take_if(|at| *at <= cx.elapsed).is_some()
+        {
             self.serve(of, cx);
         }
     }
@@ -141,8 +144,9 @@ impl Shard {
             queue.first = first.map(|number| First { number, until });
         }
         if let Some(First { until, .. }) = queue.first
-            && !std::mem::replace(&mut queue.is_watched, true)
+            && queue.watched_until.is_none()
         {
+            queue.watched_until = Some(until);
             self.deadlines.insert(until, Deadline::StillFirst(of));
         }
     }
@@ -150,7 +154,9 @@ impl Shard {
     /// Puts the first message of a queue to the end, if it has been the first for long enough.
     pub(crate) fn still_first(&mut self, of: QueueNumber, cx: &mut Context<'_>) {
         let Some(queue) = self.queues.get_mut(of) else { return };
-        queue.is_watched = false;
+        if queue.watched_until.take_if(|until| *until <= cx.elapsed).is_none() {
+            return;
+        }
         let place = queue.window.first();
         if let Some((first, place)) = queue.first.zip(place)
             && first.until <= cx.elapsed

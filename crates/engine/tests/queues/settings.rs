@@ -11,7 +11,7 @@ use punctual_core::queue::{
 };
 use punctual_core::schedule::{Schedule, When};
 use punctual_core::topic::{OnEvent, Topic};
-use punctual_engine::Settings;
+use punctual_engine::{Event, Settings};
 
 use super::{key, message, once, text};
 use crate::support::{Rig, every, on, span};
@@ -66,6 +66,22 @@ impl Rig {
 
     fn unacked(&mut self) -> u64 {
         self.stat().map_or(0, |stat| stat.unacked)
+    }
+
+    /// How many timers of the shard of the queue pass within a minute.
+    fn timers_in_a_minute(&mut self) -> usize {
+        let (shard, end) = (key("q").shard(2), self.now + span("1m"));
+        let mut timers = 0;
+        while let Some(wake) = self.next_wake().filter(|wake| *wake <= end) {
+            self.now = self.now.max(wake);
+            let now = self.elapsed();
+            while self.shards[usize::from(shard.0)].next_deadline().is_some_and(|at| at <= now) {
+                self.apply(shard, Event::Tick { limit: 1 });
+                timers += 1;
+            }
+            self.settle();
+        }
+        timers
     }
 }
 
@@ -152,6 +168,27 @@ fn a_rate_goes_on_starting_jobs_after_a_reload() {
     rig.advance("1s");
     rig.run_requests();
     assert_eq!(rig.runs("job").len(), 2);
+}
+
+#[test]
+fn repeated_settings_add_no_timers() {
+    let hold = QueueSettings { hold: Some(span("10s")), ..QueueSettings::default() };
+    for settings in [slow(), hold] {
+        let timers = |repeats: usize| {
+            let mut rig = rig(settings.clone());
+            if settings.rate.is_some() {
+                rig.put("job", listening());
+                rig.run_requests();
+            }
+            rig.add_all(vec![message("a"); 20]);
+            rig.advance("15s");
+            (0..repeats).for_each(|_| rig.set(settings.clone()));
+            // The timers that were replaced pass once.
+            rig.advance("15s");
+            rig.timers_in_a_minute()
+        };
+        assert_eq!(timers(0), timers(9));
+    }
 }
 
 #[test]
