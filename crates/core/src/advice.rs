@@ -38,7 +38,7 @@ pub fn of(job: &Job) -> Vec<Advice> {
     let definition = &job.definition;
     if job.is_paused() {
         say("state", "the job is paused: it is due again when someone resumes it");
-    } else if definition.schedules.is_empty() {
+    } else if definition.schedules.is_empty() && definition.ping().is_none() {
         say(
             "schedule",
             "there is none: it runs only when someone asks; `manual: true` says that this is meant",

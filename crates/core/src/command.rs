@@ -3,6 +3,7 @@
 //! A command may be forwarded to the node that leads its shard. Commands and answers are serialized with field names,
 //! so that nodes of two versions understand each other.
 
+mod ping;
 mod refusal;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::schedule::calendar::Calendar;
 use crate::topic::{Listener, NewEvent, Topic, TopicKey, Wake};
 use crate::workflow::{RetryFrom, StepKey, StepParams};
 
+pub use ping::{Ping, Signal};
 pub use refusal::Refusal;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -58,6 +60,8 @@ pub enum Command {
         name: Name,
     },
     RunJob(RunJob),
+    /// A program outside Punctual reports a run of a job that is a ping. The caller has checked its key.
+    Ping(Ping),
     Backfill(BackfillJob),
     Submit(Submit),
     CancelRun {
@@ -322,6 +326,7 @@ impl Command {
         match self {
             Command::PutJob(PutJob { namespace, name, .. })
             | Command::RunJob(RunJob { namespace, name, .. })
+            | Command::Ping(Ping { namespace, name, .. })
             | Command::Backfill(BackfillJob { namespace, name, .. })
             | Command::ReplanJob { namespace, name, .. }
             | Command::DeleteJob { namespace, name, .. }
@@ -364,6 +369,7 @@ impl Command {
         match self {
             Command::PutJob(PutJob { name, .. })
             | Command::RunJob(RunJob { name, .. })
+            | Command::Ping(Ping { name, .. })
             | Command::Backfill(BackfillJob { name, .. })
             | Command::ReplanJob { name, .. }
             | Command::DeleteJob { name, .. }
@@ -411,6 +417,8 @@ impl Command {
             | Command::Submit(Submit { key, .. })
             | Command::RetryRun(RetryRun { key, .. }) => key.is_some(),
             Command::SendEvent { event, .. } => event.key.is_some(),
+            // A run that has ended stays as it is.
+            Command::Ping(Ping { signal, run, .. }) => *signal != Signal::Started && run.is_some(),
             Command::ReplanJob { .. }
             | Command::Wake(_)
             | Command::StepListens { .. }

@@ -139,6 +139,13 @@ pub const ALERT_FAILURES_MAX: u32 = 1_000;
 /// The shortest span of an alert, and the shortest time between two notifications of an incident that goes on.
 pub const ALERT_SPAN_MIN: Duration = Duration::from_secs(1);
 pub const ALERT_REPEAT_MIN: Duration = Duration::from_secs(60);
+/// Jobs of one namespace that are pings.
+pub const PINGS_MAX: usize = 1_000;
+/// Jobs that are read to count the pings of a namespace when one is added, because the caller waits. In a namespace with more
+/// jobs, the pings among the first of them are counted, in the order of their names.
+pub const PING_JOBS_MAX: usize = 20_000;
+/// What a ping says, such as the last lines of a program: more is cut with a mark.
+pub const PING_TEXT_BYTES_MAX: usize = 64 * 1024;
 /// Open incidents of one namespace, in the memory of a node. Beyond it no incident opens.
 pub const INCIDENTS_MAX: usize = 10_000;
 /// Incidents of one shard that are over and still listed, and how long they are listed.

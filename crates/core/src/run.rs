@@ -155,10 +155,12 @@ pub enum Trigger {
     Event,
     /// A due time of the past that a user made up for, or the backfill that contains it.
     Backfill,
+    /// A program outside Punctual has reported it.
+    Ping,
 }
 
 impl Trigger {
-    pub const ALL: [Trigger; 10] = [
+    pub const ALL: [Trigger; 11] = [
         Trigger::Schedule,
         Trigger::Misfire,
         Trigger::Manual,
@@ -169,6 +171,7 @@ impl Trigger {
         Trigger::After,
         Trigger::Event,
         Trigger::Backfill,
+        Trigger::Ping,
     ];
 
     /// Its name at endpoints and in templates.
@@ -184,6 +187,7 @@ impl Trigger {
             Trigger::After => "after",
             Trigger::Event => "event",
             Trigger::Backfill => "backfill",
+            Trigger::Ping => "ping",
         }
     }
 }
@@ -309,7 +313,8 @@ impl Run {
             | Trigger::Workflow
             | Trigger::After
             | Trigger::Event
-            | Trigger::Backfill => self.due.max(self.created_at),
+            | Trigger::Backfill
+            | Trigger::Ping => self.due.max(self.created_at),
         }
     }
 

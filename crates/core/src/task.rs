@@ -8,6 +8,7 @@ mod grpc;
 mod headers;
 mod http;
 mod json;
+mod ping;
 mod process;
 mod queue;
 mod schema;
@@ -26,6 +27,7 @@ pub use descriptor::{CarriedSchema, Descriptor, NamedDescriptor, StoredDescripto
 pub use grpc::{Call, Code, EXECUTOR_START, Grpc, GrpcExpect, GrpcTls};
 pub use http::{Body, EXECUTION_ID, Expect, HTTP_REDIRECTS_MAX, Http, Method, Request};
 pub(crate) use json::{check_strings, render_json};
+pub use ping::Ping;
 pub(crate) use process::{check_shell, template};
 pub use queue::{Enqueue, RETRY_DEFAULT, TTL_DEFAULT};
 pub use schema::{Schema, SchemaFiles, UnaryMethod};
@@ -46,6 +48,8 @@ pub enum Task {
     Grpc(Box<Grpc>),
     /// A graph of steps. Its run has no attempt of its own: each step has its own run.
     Workflow(Box<Workflow>),
+    /// Executed outside Punctual by a program that reports by pings.
+    Ping(Ping),
     /// A run of another job. Only a step of a workflow has this task; it ends when that run does.
     Job(Name),
 }
@@ -71,6 +75,8 @@ pub enum Kind {
     Queue,
     /// Not executed by workers: they execute its steps.
     Workflow,
+    /// Not executed by workers: a program outside Punctual reports that it has executed it.
+    Ping,
     /// Not executed by workers: they execute the run that it starts.
     Job,
 }
@@ -90,6 +96,7 @@ impl Kind {
             Kind::Function => "function",
             Kind::Queue => "queue",
             Kind::Workflow => "workflow",
+            Kind::Ping => "ping",
             Kind::Job => "job",
         }
     }
@@ -110,6 +117,7 @@ impl Task {
             Task::Function(_) => Kind::Function,
             Task::Queue(_) => Kind::Queue,
             Task::Workflow(_) => Kind::Workflow,
+            Task::Ping(_) => Kind::Ping,
             Task::Job(_) => Kind::Job,
         }
     }

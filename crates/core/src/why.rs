@@ -92,6 +92,8 @@ codes! {
     Finished "finished"
     /// The job has no schedule: it starts only by hand.
     Manual "manual"
+    /// A program outside Punctual reports the runs of the job.
+    Ping "ping"
     /// No node leads the shard.
     NoLeader "no_leader"
     /// The job waits for its next due time.
@@ -344,6 +346,7 @@ fn idle(job: &Job, last: Last<'_>, facts: Facts<'_>) -> Why {
     }
     let code = match next {
         Some(_) => Code::Scheduled,
+        None if job.definition.ping().is_some() => Code::Ping,
         None if topics(job).next().is_some() => Code::Events,
         None if job.is_finished() => Code::Finished,
         None => Code::Manual,
@@ -362,6 +365,9 @@ fn coming(job: &Job) -> String {
     let by_hand = job.definition.schedules.iter().all(|schedule| schedule.when == When::Manual);
     match job.cursor.next_due {
         Some(due) => format!("the job is due next at {due}"),
+        None if job.definition.ping().is_some() => {
+            "a program outside Punctual reports the runs of the job by pings".to_owned()
+        }
         None if by_hand => "the job has no schedule and starts only by hand".to_owned(),
         None if !topics.is_empty() => format!("the job is started by {}", topics.join(" or ")),
         None if job.is_finished() => "the schedules of the job have no further due times".to_owned(),

@@ -275,6 +275,10 @@ impl Shard {
 
     fn met(&mut self, watched: &Watched, alert: &Alert, cause: Option<(&Run, &str)>, cx: &mut Context<'_>) {
         let Some(job) = self.jobs.get(&watched.job).map(|live| Arc::clone(&live.job)) else { return };
+        // The owner of a paused ping knows that its program does not run as usual.
+        if job.is_paused() && job.definition.ping().is_some() {
+            return;
+        }
         // A workflow is executed to its end as it was when it started, also after an edit has removed the alert.
         if !has_condition(&job.definition, watched.step.as_deref(), &alert.on) {
             return;

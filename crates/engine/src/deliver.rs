@@ -3,7 +3,8 @@
 //! A run whose task is a message needs no slot: it is assigned to its queue at once and stays `running` until its
 //! message ends. The queue may belong to another shard, so both sides communicate by requests. A node carries a request
 //! out after the commit, perhaps twice: an attempt adds its message only once, and only the newest token is accepted.
-//! A run that starts another job ([`crate::call`]) is treated the same.
+//! A run that starts another job ([`crate::call`]) is treated the same. A run of a program outside Punctual ([`crate::ping`])
+//! has begun already, so nothing is sent.
 //!
 //! overlap ──ready──▶ deliver ──request──▶ queue or job ──news──▶ deliver ──▶ settle
 
@@ -29,7 +30,7 @@ impl Shard {
     }
 
     /// Sends a running attempt again after a load: it may never have been sent.
-    pub(crate) fn deliver_again(&self, to: &Assignee, run: RunId, token: Token, cx: &mut Context<'_>) {
+    pub(crate) fn deliver_again(&mut self, to: &Assignee, run: RunId, token: Token, cx: &mut Context<'_>) {
         let Some(live) = self.runs.get(&run) else { return };
         if live.run.cancelling().is_some() {
             self.take_back(to, run, token, cx);
@@ -39,18 +40,23 @@ impl Shard {
     }
 
     fn send_to(&self, to: &Assignee, run: RunId, token: Token, offer: Offer, cx: &mut Context<'_>) {
-        if let Assignee::Job(_) = to {
-            self.call(run, token, cx);
-        } else if let Some(assignment) = self.assignment(run, token, offer) {
-            cx.cross_shard(CrossShardRequest::Deliver(Box::new(assignment)));
+        match to {
+            Assignee::Job(_) => self.call(run, token, cx),
+            Assignee::Ping(_) => {}
+            Assignee::Queue(_) | Assignee::Worker(_) => {
+                if let Some(assignment) = self.assignment(run, token, offer) {
+                    cx.cross_shard(CrossShardRequest::Deliver(Box::new(assignment)));
+                }
+            }
         }
     }
 
-    /// Asks for the end of what a stopped attempt was sent to.
-    pub(crate) fn take_back(&self, to: &Assignee, run: RunId, token: Token, cx: &mut Context<'_>) {
+    /// Asks for the end of what a stopped attempt was sent to. A program outside Punctual cannot be asked, so its run ends.
+    pub(crate) fn take_back(&mut self, to: &Assignee, run: RunId, token: Token, cx: &mut Context<'_>) {
         match to {
             Assignee::Queue(queue) => self.withdraw(queue.clone(), run, token, cx),
             Assignee::Job(_) => self.cancel_called(run, token, cx),
+            Assignee::Ping(_) => self.end_elsewhere(run, cx, |since| Outcome::failed(since, "")),
             Assignee::Worker(_) => {}
         }
     }

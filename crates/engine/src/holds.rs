@@ -287,11 +287,12 @@ impl Shard {
         }
     }
 
-    /// Whether a hold keeps a run from starting.
+    /// Whether a hold keeps a run from starting. What has begun outside Punctual is only recorded.
     pub(crate) fn is_on_hold(&self, run: RunId) -> bool {
         let covers = |live: &LiveRun| {
             let is_ignored = is_planted(Fault::RetryIgnoresHold) && live.run.attempt > 0;
-            !is_ignored && self.holds.covers(&live.run.namespace)
+            let is_recorded = live.definition.ping().is_some();
+            !is_ignored && !is_recorded && self.holds.covers(&live.run.namespace)
         };
         self.runs.get(&run).is_some_and(covers)
     }

@@ -38,6 +38,7 @@ impl Shard {
             }
             Command::ResumeJob { namespace, name } => self.resume_job(&namespace, &name, cx),
             Command::RunJob(run) => self.run_job(run, cx),
+            Command::Ping(ping) => self.ping(ping, cx),
             Command::Backfill(ask) => self.backfill(ask, cx),
             Command::Submit(submit) => self.submit(submit, cx),
             Command::CancelRun { namespace, run, now, by, comment } => {

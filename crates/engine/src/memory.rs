@@ -174,12 +174,13 @@ impl LiveRun {
         Class { kind: task.kind(), function: task.function().cloned(), selector, pin }
     }
 
-    /// The queue or job that the run goes to. `None` means that it needs a worker, or is a workflow or a backfill.
+    /// The queue or job that the run goes to, or the program outside Punctual that has begun it. `None` means that it needs a worker, or is a workflow or a backfill.
     pub(crate) fn destination(&self) -> Option<Assignee> {
         match &self.definition.task {
             _ if self.run.is_backfill() => None,
             Task::Queue(queue) => Some(Assignee::Queue(queue.name.clone())),
             Task::Job(name) => Some(Assignee::Job(name.clone())),
+            Task::Ping(_) => self.run.job_name().cloned().map(Assignee::Ping),
             _ => None,
         }
     }

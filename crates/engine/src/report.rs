@@ -196,7 +196,7 @@ impl Shard {
 }
 
 /// Cuts output and error that are too long, keeping their end.
-fn cut(mut outcome: Outcome) -> Outcome {
+pub(crate) fn cut(mut outcome: Outcome) -> Outcome {
     if let Cow::Owned(end) = keep_end(&outcome.output, OUTPUT_BYTES_MAX) {
         outcome.output = end.into();
     }

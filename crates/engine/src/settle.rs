@@ -25,9 +25,10 @@ impl Shard {
         self.dirty.runs.remove(&run);
         self.dirty.lazy.remove(&run);
         // For child runs, the parent is the dead letter: a replay of it makes all its children again. A backfill
-        // becomes no dead letter: its child runs are tried again one by one.
+        // becomes no dead letter: its child runs are tried again one by one. A ping cannot be replayed here.
         let dead = matches!(live.run.status(), Status::Failed | Status::TimedOut)
             && live.definition.dead_letter
+            && live.definition.ping().is_none()
             && live.run.parent().is_none()
             && !live.run.is_backfill();
         let job = self.leave_job(&live, cx);

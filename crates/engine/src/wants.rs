@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use punctual_core::change::{DueSpan, Found, Want};
-use punctual_core::command::{ActOnSteps, BackfillJob, Command, RetryRun, RunJob};
+use punctual_core::command::{ActOnSteps, BackfillJob, Command, Ping, RetryRun, RunJob};
 use punctual_core::ids::RunId;
 use punctual_core::job::Job;
 use punctual_core::name::{Name, Namespace};
@@ -35,6 +35,12 @@ impl Shard {
                 });
                 if let Some(key) = key.clone().or(unique) {
                     self.want_unique(&keys::job_run_key(namespace, name, &key.text), &mut wants);
+                }
+            }
+            Command::Ping(Ping { namespace, name, run, .. }) => {
+                self.want_job(namespace, name, &mut wants);
+                if let Some(run) = run {
+                    self.want_run(*run, &mut wants);
                 }
             }
             Command::Backfill(BackfillJob { namespace, name, from, to, .. }) => {

@@ -26,6 +26,7 @@ mod paging;
 mod queues;
 mod deliveries;
 mod locks;
+mod pings;
 mod topics;
 mod batch;
 mod statistics;

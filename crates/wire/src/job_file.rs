@@ -15,9 +15,10 @@ mod workflow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use punctual_core::alert as rule;
 use punctual_core::job::Definition;
 use punctual_core::name::{Name, Namespace};
-use punctual_core::task::Params;
+use punctual_core::task::{self as task_rule, Params};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -35,8 +36,8 @@ pub use route::{Route, Strategy};
 pub use schedule::{Schedule, Schedules, read_cron};
 pub(crate) use task::NEEDED;
 pub use task::{
-    Accept, Body, Codes, Enqueue, Expect, Grpc, GrpcAccept, GrpcExpect, Http, Method, Noop, Process, Status,
-    Task, Tls,
+    Accept, Body, Codes, Enqueue, Expect, Grpc, GrpcAccept, GrpcExpect, Http, Method, Noop, Ping, Process,
+    Status, Task, Tls,
 };
 pub use workflow::{
     Approve, Entries, EventWait, Rule, Step, Switch, Wait, Workflow, WorkflowDraft, read_workflows,
@@ -219,12 +220,14 @@ impl JobFile {
         if let Some(alerts) = self.alerts {
             definition.alerts = alerts.convert("alerts", Alert::into_core)?;
         }
+        add_alerts_of_ping(&mut definition);
         definition.keep = self.keep.unwrap_or_default().into_core();
         definition.check()?;
         Ok(Draft { namespace, name, definition: Arc::new(definition) })
     }
 
-    /// A job as a file, with every default written out.
+    /// A job as a file, with every default written out. The default alerts of a ping are left out, because they follow from
+    /// its period, which a patch may change.
     pub fn of(namespace: &Namespace, name: &Name, definition: &Definition) -> JobFile {
         JobFile {
             namespace: Some(namespace.clone()),
@@ -249,10 +252,28 @@ impl JobFile {
             unique: definition.unique.as_ref().map(Unique::of),
             dead_letter: Some(definition.dead_letter),
             pause_after: definition.pause_after,
-            alerts: Alerts::of(definition.alerts.iter().map(Alert::of).collect()),
+            alerts: Alerts::of(own_alerts(definition).map(Alert::of).collect()),
             keep: Some(Keep::of(&definition.keep)),
         }
     }
+}
+
+/// Adds the default alerts of a ping, after those that the file has for other conditions.
+fn add_alerts_of_ping(definition: &mut Definition) {
+    let Some(defaults) = definition.ping().map(task_rule::Ping::alerts) else { return };
+    definition.alerts.retain(|alert| !defaults.contains(alert));
+    for default in defaults {
+        if !definition.alerts.iter().any(|alert| alert.on.word() == default.on.word()) {
+            definition.alerts.push(default);
+        }
+    }
+}
+
+/// The alerts without the default ones of a ping.
+fn own_alerts(definition: &Definition) -> impl Iterator<Item = &rule::Alert> {
+    let defaults = definition.ping().map(task_rule::Ping::alerts);
+    let is_default = move |alert: &rule::Alert| defaults.as_ref().is_some_and(|of| of.contains(alert));
+    definition.alerts.iter().filter(move |alert| !is_default(alert))
 }
 
 fn differs(field: &str, given: &str) -> Error {

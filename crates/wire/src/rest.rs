@@ -26,6 +26,7 @@ mod output;
 mod overview;
 mod node;
 mod page;
+mod ping;
 mod problem;
 mod progress;
 mod queue;
@@ -72,6 +73,7 @@ pub use overview::{
     NextFire, NodeCounts, Overview, WorkerCounts,
 };
 pub use page::Page;
+pub use ping::{PING_KEY_HEADER, PingKey, Pinged};
 pub use problem::{Code, Problem};
 pub use progress::{
     ATTEMPT_KEY_HEADER, Progress, ProgressEvent, ProgressLine, ProgressReport, QueuedProgress, TaskProgress,

@@ -10,6 +10,9 @@ use crate::{alert, limits, schedule};
 impl Definition {
     /// Refuses an invalid definition. Every endpoint calls it before anything is stored.
     pub fn check(&self) -> Result<(), Invalid> {
+        if let Some(ping) = self.ping() {
+            self.check_ping(ping)?;
+        }
         self.check_in(&Scope::TASK)
     }
 
@@ -40,8 +43,12 @@ impl Definition {
         self.check_numbers()
     }
 
-    /// Refuses a task that is too large to be copied into the child runs of a run without a job.
+    /// Refuses what only a job can have, and a task that is too large to be copied into the child runs of a run without a
+    /// job.
     pub fn check_alone(&self) -> Result<(), Invalid> {
+        if self.ping().is_some() {
+            return Err(Invalid::new("task.ping", "only a job is a ping; save it as one"));
+        }
         // An incident belongs to a job.
         let alerts = self.workflow().map(Workflow::alerts).unwrap_or_default();
         if let Some((path, _)) = alerts.first() {
@@ -72,7 +79,7 @@ impl Definition {
     fn check_task(&self, scope: &Scope<'_>) -> Result<(), Invalid> {
         let too_long = |bytes: usize| bytes > limits::COMMAND_BYTES_MAX;
         match &self.task {
-            Task::Noop | Task::Function(_) | Task::Job(_) => Ok(()),
+            Task::Noop | Task::Function(_) | Task::Ping(_) | Task::Job(_) => Ok(()),
             Task::Workflow(workflow) => self.check_workflow(workflow),
             Task::Shell(text) if text.trim().is_empty() => {
                 Err(Invalid::new("task.shell", "the command is empty"))

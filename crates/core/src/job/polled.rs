@@ -26,6 +26,7 @@ impl Definition {
             | Task::Function(_)
             | Task::Queue(_)
             | Task::Workflow(_)
+            | Task::Ping(_)
             | Task::Job(_) => false,
         }
     }

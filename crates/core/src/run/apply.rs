@@ -29,7 +29,7 @@ pub enum Event {
         worker: WorkerId,
         token: Token,
     },
-    /// It goes to a queue or a job, which needs no worker.
+    /// It goes to a queue, a job or a program outside Punctual: it needs no worker.
     Sent {
         to: Assignee,
         token: Token,

@@ -1,4 +1,5 @@
-//! Who an attempt is assigned to: a worker, the queue that its message goes into, or the job that it starts.
+//! Who an attempt is assigned to: a worker, the queue that its message goes into, the job that it starts, or the program
+//! outside Punctual that reports by pings.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,18 +16,21 @@ pub enum Assignee {
     Worker(WorkerId),
     Queue(QueueName),
     Job(Name),
+    /// The job whose key the program has.
+    Ping(Name),
 }
 
 /// The prefixes in the text form: names of workers have no blanks.
 const QUEUE: &str = "queue ";
 const JOB: &str = "job ";
+const PING: &str = "ping ";
 
 impl Assignee {
-    /// `None` means that it is a queue or a job.
+    /// `None` means that it is no worker.
     pub fn worker(&self) -> Option<&WorkerId> {
         match self {
             Assignee::Worker(worker) => Some(worker),
-            Assignee::Queue(_) | Assignee::Job(_) => None,
+            Assignee::Queue(_) | Assignee::Job(_) | Assignee::Ping(_) => None,
         }
     }
 
@@ -34,7 +38,7 @@ impl Assignee {
     pub fn job(&self) -> Option<&Name> {
         match self {
             Assignee::Job(job) => Some(job),
-            Assignee::Worker(_) | Assignee::Queue(_) => None,
+            Assignee::Worker(_) | Assignee::Queue(_) | Assignee::Ping(_) => None,
         }
     }
 
@@ -42,7 +46,7 @@ impl Assignee {
     pub fn name(&self) -> Arc<str> {
         match self {
             Assignee::Worker(worker) => Arc::from(worker.name()),
-            Assignee::Queue(_) | Assignee::Job(_) => self.clone().into(),
+            Assignee::Queue(_) | Assignee::Job(_) | Assignee::Ping(_) => self.clone().into(),
         }
     }
 }
@@ -53,6 +57,7 @@ impl fmt::Display for Assignee {
             Assignee::Worker(worker) => worker.fmt(f),
             Assignee::Queue(queue) => write!(f, "{QUEUE}{queue}"),
             Assignee::Job(job) => write!(f, "{JOB}{job}"),
+            Assignee::Ping(job) => write!(f, "{PING}{job}"),
         }
     }
 }
@@ -61,7 +66,7 @@ impl From<Assignee> for Arc<str> {
     fn from(assignee: Assignee) -> Self {
         match assignee {
             Assignee::Worker(worker) => worker.0,
-            Assignee::Queue(_) | Assignee::Job(_) => Arc::from(assignee.to_string()),
+            assignee => Arc::from(assignee.to_string()),
         }
     }
 }
@@ -72,6 +77,9 @@ impl TryFrom<Arc<str>> for Assignee {
     fn try_from(text: Arc<str>) -> Result<Self, String> {
         if let Some(queue) = text.strip_prefix(QUEUE) {
             return queue.parse().map(Assignee::Queue).map_err(|error| format!("{error}"));
+        }
+        if let Some(job) = text.strip_prefix(PING) {
+            return job.parse().map(Assignee::Ping).map_err(|error| format!("{error}"));
         }
         match text.strip_prefix(JOB) {
             Some(job) => job.parse().map(Assignee::Job).map_err(|error| format!("{error}")),

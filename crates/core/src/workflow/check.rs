@@ -184,6 +184,9 @@ impl Step {
     /// Refuses fields that a step of this kind does not use.
     fn check_fields(&self) -> Result<(), Invalid> {
         let (used, hint): (&[&str], _) = match &self.work {
+            Work::Task(Task::Ping(_)) => {
+                return Err(Invalid::new("task.ping", "a job is a ping, a step is not"));
+            }
             Work::Task(_) => return Ok(()),
             Work::Workflow(_) => (
                 &["map", "params", "timeout", "priority", "alerts"],

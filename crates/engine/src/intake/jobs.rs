@@ -163,7 +163,7 @@ impl Shard {
         Ok(Answer::Job { job, made })
     }
 
-    pub(super) fn known_job(&mut self, namespace: &Namespace, name: &Name) -> Result<JobId, Refusal> {
+    pub(crate) fn known_job(&mut self, namespace: &Namespace, name: &Name) -> Result<JobId, Refusal> {
         self.find_job(namespace, name)
             .ok_or_else(|| Refusal::NoSuchJob { namespace: namespace.clone(), name: name.clone() })
     }

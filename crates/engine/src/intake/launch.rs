@@ -21,6 +21,9 @@ use crate::event::Context;
 use crate::memory::LiveRun;
 use crate::workflow::Reuse;
 
+/// Why no command starts a ping.
+const PING_STARTS: &str = "its program runs outside Punctual, and is started there";
+
 /// What a command sets on the run it makes.
 #[derive(Default)]
 struct Launch {
@@ -40,6 +43,9 @@ struct Launch {
 impl Shard {
     pub(super) fn run_job(&mut self, ask: RunJob, cx: &mut Context<'_>) -> Reply {
         let id = self.known_job(&ask.namespace, &ask.name)?;
+        if self.jobs.get(&id).is_some_and(|live| live.job.definition.ping().is_some()) {
+            return Err(Invalid::new("name", format!("job `{}` is a ping: {PING_STARTS}", ask.name)).into());
+        }
         let key = match (ask.key, self.jobs.get(&id)) {
             (None, Some(live)) => unique_of(&live.job.definition, ask.params.as_ref())?,
             (key, _) => key,
@@ -164,6 +170,10 @@ impl Shard {
         if record.run.is_backfill() {
             let hint = "try its child runs again that did not succeed, or start another backfill";
             return Err(refused(&record.run, hint));
+        }
+        let newest = record.job.as_ref().map_or(&record.definition, |job| &job.definition);
+        if newest.ping().is_some() {
+            return Err(refused(&record.run, PING_STARTS));
         }
         if let Some(parent) = record.run.parent().filter(|_| !record.run.is_backfilled()) {
             let hint = format!("it is a child of run {parent}; try that one again, with all its children");

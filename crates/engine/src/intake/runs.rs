@@ -156,6 +156,7 @@ fn may_move(live: &LiveRun) -> Result<(), Refusal> {
         State::Running { assignee: Assignee::Job(_), .. } => {
             "it waits for the run of another job, not with a worker"
         }
+        State::Running { assignee: Assignee::Ping(_), .. } => "its program runs outside Punctual",
         State::Running { cancelling: Some(_), .. } => "it is being stopped already",
         State::Running { .. } if live.definition.at_most_once => {
             "its job is executed at most once, so it cannot start again elsewhere"

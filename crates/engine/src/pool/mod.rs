@@ -397,7 +397,7 @@ impl Pool {
     pub(crate) fn give_back(&mut self, of: &Assignee, run: RunId, parent: Option<RunId>) {
         match of {
             Assignee::Worker(worker) => self.roster.give_back(worker, run),
-            Assignee::Queue(_) | Assignee::Job(_) => {
+            Assignee::Queue(_) | Assignee::Job(_) | Assignee::Ping(_) => {
                 if let Some(count) = self.in_queues.get_mut(&run.shard()) {
                     *count = count.saturating_sub(1);
                 }

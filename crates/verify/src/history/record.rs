@@ -156,7 +156,8 @@ impl From<Trigger> for Lane {
             | Trigger::Workflow
             | Trigger::After
             | Trigger::Event
-            | Trigger::Backfill => Lane::Own,
+            | Trigger::Backfill
+            | Trigger::Ping => Lane::Own,
         }
     }
 }

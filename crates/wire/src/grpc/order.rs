@@ -68,6 +68,7 @@ impl OrderWriter {
             Trigger::After => v1::Trigger::After,
             Trigger::Event => v1::Trigger::Event,
             Trigger::Backfill => v1::Trigger::Backfill,
+            Trigger::Ping => v1::Trigger::Ping,
         };
         v1::Assignment {
             attempt: Some(attempt(given.run, given.token)),
@@ -186,6 +187,7 @@ impl OrderReader {
             v1::Trigger::After => Trigger::After,
             v1::Trigger::Event => Trigger::Event,
             v1::Trigger::Backfill => Trigger::Backfill,
+            v1::Trigger::Ping => Trigger::Ping,
             v1::Trigger::Unspecified => return Err(Malformed::missing("trigger")),
         };
         let (run, token) = read_attempt(given.attempt)?;

@@ -2,6 +2,7 @@
 
 mod grpc;
 mod http;
+mod ping;
 mod queue;
 
 use std::collections::BTreeMap;
@@ -18,10 +19,11 @@ use crate::schema;
 pub use grpc::{Codes, Grpc, GrpcAccept, GrpcExpect};
 pub use http::{Accept, Body, Expect, Http, Method, Status, Tls};
 pub(super) use http::{OneStatus, OneStatusVisitor, one_code};
+pub use ping::Ping;
 pub use queue::Enqueue;
 
 pub(crate) const NEEDED: &str =
-    "write one of process, shell, http, grpc, function, queue, workflow or noop: {}";
+    "write one of process, shell, http, grpc, function, queue, workflow, ping or noop: {}";
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a map like { shell: \"echo hi\" }")]
@@ -44,6 +46,9 @@ pub struct Task {
     /// A graph of steps, each of which is executed by a run of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workflow: Option<Box<Workflow>>,
+    /// A program outside Punctual, such as a line of a crontab, that reports its runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ping: Option<Ping>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub noop: Option<Noop>,
 }
@@ -88,13 +93,16 @@ impl Task {
             let workflow = workflow.into_core().map_err(|error| error.under("task.workflow"))?;
             said.push(rule::Task::Workflow(Box::new(workflow)));
         }
+        if let Some(ping) = self.ping {
+            said.push(rule::Task::Ping(ping.into_core()?));
+        }
         said.extend(self.noop.map(|_| rule::Task::Noop));
         match (said.pop(), said.is_empty()) {
             (Some(task), true) => Ok(task),
             (None, _) => Err(Error::invalid("task", NEEDED)),
             _ => Err(Error::invalid(
                 "task",
-                "only one of process, shell, http, grpc, function, queue, workflow and noop",
+                "only one of process, shell, http, grpc, function, queue, workflow, ping and noop",
             )),
         }
     }
@@ -112,6 +120,7 @@ impl Task {
             rule::Task::Workflow(workflow) => {
                 Task { workflow: Some(Box::new(Workflow::of(workflow))), ..Task::default() }
             }
+            rule::Task::Ping(ping) => Task { ping: Some(Ping::of(ping)), ..Task::default() },
             rule::Task::Process(process) => {
                 let process = Process {
                     command: process.command.clone(),

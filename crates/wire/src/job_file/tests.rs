@@ -238,6 +238,13 @@ fn what_people_write_is_understood() {
         ),
         ("alerts: { on: failed, of: 3, in: 24h, repeat: 4h }", "/alerts/in", r#""1d""#),
         ("alerts: { on: deadline, at: '06:00' }", "/alerts/timezone", r#""UTC""#),
+        ("task: { ping: { period: 24h } }", "/task/ping", r#"{"key":1,"period":"1d"}"#),
+        ("task: { ping: { period: 24h } }", "/alerts", ""),
+        (
+            "task: { ping: { period: 24h } }\nalerts: { on: failed, after: 3 }",
+            "/alerts",
+            r#"{"after":3,"on":"failed"}"#,
+        ),
         ("alerts: [{ on: late, by: 1m }, { on: missing, within: 26h }]", "/alerts/1/within", r#""1d2h""#),
         ("keep: { runs: 10 }", "/keep", r#"{"days":30,"runs":10}"#),
         // What the server says about a job may be sent back to it.

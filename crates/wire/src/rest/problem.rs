@@ -82,7 +82,7 @@ codes! {
     BadParameter "bad_parameter" 400 "A parameter is invalid"
         "`field` names the part of the path, the query or the headers that is invalid, and `message` says what is allowed. Unknown query parameters are refused too."
     Unauthenticated "unauthenticated" 401 "A token is needed"
-        "The request has no token, its token is unknown, removed or expired, or `Punctual-Attempt-Key` is not the key of this attempt. Send `Authorization: Bearer TOKEN`. An administrator makes a token with `punctual token add`."
+        "The request has no token, its token is unknown, removed or expired, or `Punctual-Attempt-Key` or the key of a ping is not the right one. Send `Authorization: Bearer TOKEN`. An administrator makes a token with `punctual token add`."
     CrossOrigin "cross_origin" 403 "Requests from other web sites are refused"
         "The `Host` is not a name of this server, or a page of another origin sent a change or opened a live stream. Use an IP address or localhost, or add the name to `server.hosts`."
     Forbidden "forbidden" 403 "The token's role does not allow this"

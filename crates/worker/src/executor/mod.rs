@@ -149,7 +149,7 @@ async fn dispatch(attempt: Attempt, host: &Host) -> Ending {
         Task::Http(http) => http::execute(http, attempt, host).await,
         Task::Grpc(grpc) => grpc::execute(grpc, attempt, host).await,
         Task::Function(name) => function::execute(name, attempt, host).await,
-        Task::Queue(_) | Task::Workflow(_) | Task::Job(_) => {
+        Task::Queue(_) | Task::Workflow(_) | Task::Ping(_) | Task::Job(_) => {
             let kind = attempt.assignment.definition.task.kind().as_str();
             let message =
                 format!("a `{kind}` task goes to no worker: the node that gave it to this one is to blame");

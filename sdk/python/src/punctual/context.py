@@ -29,6 +29,7 @@ _TRIGGERS = {
     pb.TRIGGER_AFTER: "after",
     pb.TRIGGER_EVENT: "event",
     pb.TRIGGER_BACKFILL: "backfill",
+    pb.TRIGGER_PING: "ping",
 }
 
 

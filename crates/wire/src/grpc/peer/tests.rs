@@ -270,6 +270,7 @@ named! { command_names: Command =>
     Command::PauseJob { .. } => "pause",
     Command::ResumeJob { .. } => "resume",
     Command::RunJob(_) => "run",
+    Command::Ping(_) => "ping",
     Command::Backfill(_) => "backfill",
     Command::Submit(_) => "submit",
     Command::CancelRun { .. } => "cancel",

@@ -27,7 +27,7 @@ fn a_mistake_is_named_with_its_field_its_place_and_the_way_out() {
              after_finish, at, manual, after, event, jitter, start, end, max_runs, calendar"
                 .into(),
         ),
-        ("task: { kubernetes: {} }", "line 2, column 9: task.kubernetes: unknown field; known are process, shell, http, grpc, function, queue, workflow, noop".into()),
+        ("task: { kubernetes: {} }", "line 2, column 9: task.kubernetes: unknown field; known are process, shell, http, grpc, function, queue, workflow, ping, noop".into()),
         ("task: { noop: { a: 1 } }", "line 2, column 17: task.noop.a: unknown field; this map must be empty".into()),
         ("retry: { atempts: 3 }", "line 3, column 10: retry.atempts: unknown field; did you mean `attempts`?".into()),
         // Schedules.
@@ -71,10 +71,10 @@ fn a_mistake_is_named_with_its_field_its_place_and_the_way_out() {
         ("schedule: { every: 1s, max_runs: 1.5 }", "line 3, column 34: schedule.max_runs: expected a whole number, not negative, found the number 1.5".into()),
         ("schedule: { manual: yes }", "line 3, column 21: schedule.manual: expected true or false, found `yes`".into()),
         // Tasks.
-        ("task: {}", "line 2, column 7: task: write one of process, shell, http, grpc, function, queue, workflow or noop: {}".into()),
-        ("task:", "line 2, column 5: task: write one of process, shell, http, grpc, function, queue, workflow or noop: {}".into()),
+        ("task: {}", "line 2, column 7: task: write one of process, shell, http, grpc, function, queue, workflow, ping or noop: {}".into()),
+        ("task:", "line 2, column 5: task: write one of process, shell, http, grpc, function, queue, workflow, ping or noop: {}".into()),
         ("task: echo hi", "line 2, column 7: task: expected a map like { shell: \"echo hi\" }, found `echo hi`".into()),
-        ("task: { shell: a, noop: {} }", "line 2, column 7: task: only one of process, shell, http, grpc, function, queue, workflow and noop".into()),
+        ("task: { shell: a, noop: {} }", "line 2, column 7: task: only one of process, shell, http, grpc, function, queue, workflow, ping and noop".into()),
         ("task: { shell: '  ' }", "line 2, column 16: task.shell: the command is empty".into()),
         ("task: { shell: [echo, hi] }", "line 2, column 16: task.shell: expected a string, found a list".into()),
         ("task: { process: ./a }", "line 2, column 18: task.process: expected a map like { command: [\"./settle\", \"--day\"] }, found `./a`".into()),

@@ -1,8 +1,9 @@
-//! Samples of alerts and incidents.
+//! Samples of alerts, incidents and pings.
 
 use punctual_core::alert::{
     ActOnIncident, Alert, Condition, Deadline, Incident, IncidentAct, NoteChannel, Silence, Subject,
 };
+use punctual_core::command::{Ping, Signal};
 use punctual_core::ids::IncidentId;
 use punctual_core::workflow::ByHand;
 
@@ -45,6 +46,14 @@ pub(super) fn incident_commands() -> Vec<Command> {
             act: IncidentAct::Silence(Some(NOW)),
             by: Some("ops".into()),
             comment: "known".into(),
+        }),
+        Command::Ping(Ping {
+            namespace: namespace(),
+            name: name(),
+            signal: Signal::Failed,
+            run: Some(RUN),
+            exit_code: Some(-1),
+            text: "disk full".into(),
         }),
         Command::NoteChannel(NoteChannel {
             namespace: namespace(),
