@@ -7,6 +7,7 @@ pub mod leaders;
 mod listeners;
 mod holds;
 mod cycles;
+mod pings;
 pub mod peers;
 pub mod forward;
 mod background;

@@ -14,6 +14,7 @@ use crate::handle::Handle;
 impl Handle {
     pub(crate) async fn save_job(&self, put: PutJob) -> Result<Answer, Failure> {
         self.refuse_cycle(&put).await?;
+        self.refuse_too_many_pings(&put).await?;
         let listens = listens(&put);
         for listen in &listens {
             self.ask_about(listen).await?;

@@ -248,6 +248,8 @@ fn rows() -> Vec<(&'static str, String, &'static str)> {
             format!("{}, `repeat` {}", span(limits::ALERT_SPAN_MIN), span(limits::ALERT_REPEAT_MIN)),
             "422 `invalid`",
         ),
+        ("pings of a namespace, among its first 20,000 jobs", count(limits::PINGS_MAX), "422 `invalid`"),
+        ("output of a ping", bytes(limits::PING_TEXT_BYTES_MAX), "the end is kept"),
         (
             "open incidents of a namespace, in the shards of a node",
             count(limits::INCIDENTS_MAX),

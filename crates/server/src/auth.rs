@@ -11,6 +11,6 @@ mod first_start;
 pub(crate) mod access_check;
 
 pub use first_start::{Bootstrap, begin};
-pub(crate) use gate::{AttemptOf, has_right};
+pub(crate) use gate::{AttemptOf, PingOf, has_right};
 pub use gate::{Caller, Gate, Peer, Refused};
 pub use secret::{SECRET_BYTES_MAX, SECRET_BYTES_MIN, Secret, Weak};

@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use operations::operations;
 
 use crate::Endpoints;
-use crate::routes::{Right, table};
+use crate::routes::{Right, Route, table};
 
 /// Two documents: where no token is needed, the document must not ask for one.
 pub(crate) async fn openapi(State(endpoints): State<Endpoints>) -> Response {
@@ -62,7 +62,8 @@ fn require_tokens(document: &mut Value) {
         "scheme": "bearer",
         "description": "A token of `punctual token add`.",
     });
-    for route in table().into_iter().filter(|route| route.right != Right::Anyone) {
+    let needs_token = |route: &Route| !matches!(route.right, Right::Anyone | Right::Ping);
+    for route in table().into_iter().filter(needs_token) {
         let method = route.method.as_str().to_ascii_lowercase();
         document["paths"][route.path][method]["security"] = json!([{ "token": [] }]);
     }

@@ -30,6 +30,7 @@ pub(crate) mod incidents;
 pub(crate) mod namespaces;
 pub(crate) mod whoami;
 pub(crate) mod overview;
+pub(crate) mod pings;
 mod attention;
 pub(crate) mod fires;
 pub(crate) mod nodes;

@@ -11,8 +11,8 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 
 use crate::rest::{
     approvals, calendars, cron, dead_letters, descriptors, events, export, fires, health, holds, incidents,
-    job_list, job_log, jobs, live, locks, logs, messages, namespaces, nodes, overview, problem, progress,
-    queues, revisions, run_actions, runs, skips, statistics, steps, tokens, whoami, why,
+    job_list, job_log, jobs, live, locks, logs, messages, namespaces, nodes, overview, pings, problem,
+    progress, queues, revisions, run_actions, runs, skips, statistics, steps, tokens, whoami, why,
 };
 use crate::{Endpoints, console, metrics, openapi};
 
@@ -21,6 +21,8 @@ use crate::{Endpoints, console, metrics, openapi};
 pub enum Right {
     /// No token is needed: the answer says only that the server is up, or is a file of the console.
     Anyone,
+    /// Report for a ping, with its key.
+    Ping,
     /// Any valid token, whatever its role.
     Token,
     /// Read the contents of a namespace.
@@ -45,6 +47,7 @@ impl Right {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Right::Anyone => "anyone",
+            Right::Ping => "ping",
             Right::Token => "token",
             Right::Read => "read",
             Right::Run => "run",
@@ -72,6 +75,7 @@ pub fn table() -> Vec<Route> {
     let mut routes = jobs_and_calendars();
     routes.extend(runs_and_dead_letters());
     routes.extend(alerts());
+    routes.extend(pings());
     routes.extend(queues_and_messages());
     routes.extend(locks());
     routes.extend(cluster_and_server());
@@ -203,6 +207,21 @@ fn alerts() -> Vec<Route> {
         row(M::POST, "/api/v1/namespaces/{namespace}/incidents/{id}/silence", Right::Run, incidents::silence),
         row(M::GET, "/api/v1/channels", Right::Read, incidents::channels),
         row(M::POST, "/api/v1/channels/{channel}/test", Right::Admin, incidents::test),
+    ]
+}
+
+fn pings() -> Vec<Route> {
+    const PING: &str = "/api/v1/namespaces/{namespace}/pings/{name}";
+    const START: &str = "/api/v1/namespaces/{namespace}/pings/{name}/start";
+    const FAIL: &str = "/api/v1/namespaces/{namespace}/pings/{name}/fail";
+    vec![
+        row(M::GET, PING, Right::Ping, pings::succeed),
+        row(M::POST, PING, Right::Ping, pings::succeed),
+        row(M::GET, START, Right::Ping, pings::start),
+        row(M::POST, START, Right::Ping, pings::start),
+        row(M::GET, FAIL, Right::Ping, pings::fail),
+        row(M::POST, FAIL, Right::Ping, pings::fail),
+        row(M::GET, "/api/v1/namespaces/{namespace}/pings/{name}/key", Right::Edit, pings::key),
     ]
 }
 

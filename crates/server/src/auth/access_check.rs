@@ -11,7 +11,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use punctual_node::AttemptKeys;
-use punctual_wire::rest::{ATTEMPT_KEY_HEADER, Code, EVENT_STREAM, Problem};
+use punctual_wire::rest::{ATTEMPT_KEY_HEADER, Code, EVENT_STREAM, PING_KEY_HEADER, Problem};
 
 use super::{Caller, Gate, Peer, Refused};
 use crate::reports::{Outcome, ReportCounts, Way};
@@ -58,8 +58,10 @@ impl AccessCheck {
 
 pub(crate) async fn check(State(access): State<AccessCheck>, request: Request, next: Next) -> Response {
     let right = access.right_of(request.method(), request.extensions().get::<MatchedPath>());
-    if right != Some(Right::Report) {
-        return check_right(access, right, request, next).await;
+    match right {
+        Some(Right::Report) => {}
+        Some(Right::Ping) => return check_ping_key(&access, request, next).await,
+        _ => return check_right(access, right, request, next).await,
     }
     let reports = Arc::clone(&access.reports);
     let response = match request.headers().get(ATTEMPT_KEY_HEADER).cloned() {
@@ -84,6 +86,22 @@ async fn check_key(access: &AccessCheck, key: &HeaderValue, mut request: Request
     match access.gate.attempt_of(&caller, access.attempt_keys.as_ref(), shown) {
         Ok(attempt) => {
             request.extensions_mut().insert(attempt);
+            next.run(request).await
+        }
+        Err(refused) => refused.into_response(),
+    }
+}
+
+/// Lets the bearer of a ping's key report for that ping. The key is in a header or, for a line of a crontab, in the query.
+/// A request without a key is no guess.
+async fn check_ping_key(access: &AccessCheck, mut request: Request, next: Next) -> Response {
+    let caller = Caller::of(request.headers(), request.extensions());
+    let in_header = request.headers().get(PING_KEY_HEADER).map(|key| key.to_str().unwrap_or_default());
+    let in_query = || request.uri().query()?.split('&').find_map(|pair| pair.strip_prefix("key="));
+    let Some(shown) = in_header.or_else(in_query) else { return Refused::WrongPingKey.into_response() };
+    match access.gate.ping_of(&caller, access.attempt_keys.as_ref(), shown) {
+        Ok(ping) => {
+            request.extensions_mut().insert(ping);
             next.run(request).await
         }
         Err(refused) => refused.into_response(),
@@ -133,9 +151,11 @@ async fn ended(gate: Arc<Gate>, bearer: String, peer: Option<Peer>, right: Right
 impl From<Refused> for Problem {
     fn from(refused: Refused) -> Problem {
         let code = match refused {
-            Refused::NoToken | Refused::Unknown | Refused::Expired | Refused::WrongKey => {
-                Code::Unauthenticated
-            }
+            Refused::NoToken
+            | Refused::Unknown
+            | Refused::Expired
+            | Refused::WrongKey
+            | Refused::WrongPingKey => Code::Unauthenticated,
             Refused::Forbidden { .. } | Refused::NoCertificate => Code::Forbidden,
             Refused::TooMany { .. } => Code::TooManyFailures,
             Refused::Unavailable => Code::Unavailable,
@@ -150,7 +170,9 @@ impl IntoResponse for Refused {
         let headers = response.headers_mut();
         let challenge = match self {
             Refused::NoToken => Some(CHALLENGE),
-            Refused::Unknown | Refused::Expired | Refused::WrongKey => Some(CHALLENGE_AGAIN),
+            Refused::Unknown | Refused::Expired | Refused::WrongKey | Refused::WrongPingKey => {
+                Some(CHALLENGE_AGAIN)
+            }
             _ => None,
         };
         if let Some(challenge) = challenge {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::http::{Extensions, HeaderMap, header};
 use punctual_core::Timestamp;
-use punctual_core::ids::{RunId, Token};
+use punctual_core::ids::{JobId, RunId, Token};
 use punctual_core::time::Clock;
 use punctual_node::AttemptKeys;
 use punctual_store::Tokens;
@@ -60,6 +60,14 @@ pub(crate) struct AttemptOf {
     pub(crate) token: Token,
 }
 
+/// The ping whose key a request shows. Attached to the request as an extension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PingOf {
+    pub(crate) job: JobId,
+    /// The number of the key.
+    pub(crate) number: u32,
+}
+
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
@@ -77,6 +85,8 @@ pub enum Refused {
     NoCertificate,
     #[error("this is not the key of this attempt: send PUNCTUAL_ATTEMPT_KEY as the attempt got it")]
     WrongKey,
+    #[error("the key of the ping is missing or wrong: `punctual ping NAME --show` prints it")]
+    WrongPingKey,
     #[error("the token cannot be checked because the store does not answer: try again")]
     Unavailable,
 }
@@ -138,12 +148,30 @@ impl Gate {
         if let Some((run, token)) = keys.and_then(|keys| keys.attempt(shown)) {
             return Ok(AttemptOf { run, token });
         }
+        Err(self.wrong_key(caller, Refused::WrongKey))
+    }
+
+    /// The ping whose key the caller shows.
+    pub(crate) fn ping_of(
+        &self,
+        caller: &Caller<'_>,
+        keys: Option<&AttemptKeys>,
+        shown: &str,
+    ) -> Result<PingOf, Refused> {
+        match keys.and_then(|keys| keys.ping(shown)) {
+            Some((job, number)) => Ok(PingOf { job, number }),
+            None => Err(self.wrong_key(caller, Refused::WrongPingKey)),
+        }
+    }
+
+    /// Counts a wrong key. Returns `refused`, or that the caller has shown too many.
+    fn wrong_key(&self, caller: &Caller<'_>, refused: Refused) -> Refused {
         match &self.0 {
-            Kind::Open => Err(Refused::WrongKey),
-            Kind::Guarded(guarded) => Err(match guarded.wrong(caller.address()) {
-                Refused::Unknown => Refused::WrongKey,
+            Kind::Open => refused,
+            Kind::Guarded(guarded) => match guarded.wrong(caller.address()) {
+                Refused::Unknown => refused,
                 other => other,
-            }),
+            },
         }
     }
 
@@ -187,7 +215,7 @@ fn takes(need: Right, has: Role) -> Role {
     match (need, has) {
         (Right::Worker, _) => Role::Worker,
         (Right::Read, Role::Reader | Role::Worker) => Role::Reader,
-        (Right::Anyone | Right::Token, has) => has,
+        (Right::Anyone | Right::Ping | Right::Token, has) => has,
         (Right::Read | Right::Run | Right::Report | Right::Edit | Right::Admin, _) => Role::Admin,
     }
 }

@@ -137,6 +137,13 @@ impl Operation {
         self
     }
 
+    /// An optional text.
+    pub(super) fn may_take_text(mut self) -> Self {
+        let text = plain(&json!({ "type": "string" }));
+        self.body = Some((&["text/plain"], text, false));
+        self
+    }
+
     pub(super) fn takes_a_job(mut self) -> Self {
         self.body = Some((&["application/json", "application/yaml"], Box::new(Components::job_body), true));
         self

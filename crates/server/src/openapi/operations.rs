@@ -5,6 +5,7 @@
 
 mod locks;
 mod alerts;
+mod pings;
 mod queues;
 mod runs;
 
@@ -41,7 +42,7 @@ pub(super) fn operations() -> Vec<Operation> {
         runs::live(),
         dead_letters(),
     ];
-    let of_queues = [queues::queues(), queues::messages(), locks::locks(), alerts::alerts()];
+    let of_queues = [queues::queues(), queues::messages(), locks::locks(), alerts::alerts(), pings::pings()];
     let others = of_queues.into_iter().chain([the_rest(), workers(), console()]);
     about_jobs.into_iter().chain(others).flatten().collect()
 }

@@ -142,15 +142,7 @@ async fn read(request: Request) -> Result<Option<Document>, Failed> {
 async fn read_up_to(request: Request, max: usize) -> Result<Option<Document>, Failed> {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.map(|kind| kind.split(';').next().unwrap_or("").trim().to_ascii_lowercase());
-    // Refuse by the announced length, without waiting for the body.
-    if request.body().size_hint().lower() > max as u64 {
-        return Err(too_large(max));
-    }
-    let Deadline { until, time } = Deadline::of(&request);
-    let body = tokio::time::timeout_at(until, collect(request.into_body(), max)).await.map_err(|_| {
-        let message = format!("the request did not arrive within {}; send it again", format_duration(time));
-        Problem::new(Code::TooSlow, message)
-    })??;
+    let body = bytes(request, max).await?;
     if body.is_empty() {
         return Ok(None);
     }
@@ -160,6 +152,24 @@ async fn read_up_to(request: Request, max: usize) -> Result<Option<Document>, Fa
         Some("application/yaml" | "application/x-yaml" | "text/yaml") => Ok(Some(Document::Yaml(body))),
         _ => Err(unsupported("application/json")),
     }
+}
+
+/// A body of any type, as text.
+pub(crate) async fn text(request: Request) -> Result<String, Failed> {
+    let body = bytes(request, BODY_BYTES_MAX).await?;
+    Ok(String::from_utf8_lossy(&body).into_owned())
+}
+
+async fn bytes(request: Request, max: usize) -> Result<Bytes, Failed> {
+    // Refuse by the announced length, without waiting for the body.
+    if request.body().size_hint().lower() > max as u64 {
+        return Err(too_large(max));
+    }
+    let Deadline { until, time } = Deadline::of(&request);
+    tokio::time::timeout_at(until, collect(request.into_body(), max)).await.map_err(|_| {
+        let message = format!("the request did not arrive within {}; send it again", format_duration(time));
+        Problem::new(Code::TooSlow, message)
+    })?
 }
 
 async fn collect(body: Body, max: usize) -> Result<Bytes, Failed> {

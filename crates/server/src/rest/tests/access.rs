@@ -85,6 +85,9 @@ async fn every_route_is_for_those_whose_role_it_names_and_for_nobody_else() {
                 assert_eq!(answer.header("content-type"), "application/problem+json");
             }
         }
+        if route.right == Right::Ping {
+            continue; // A token of any role does not replace its key.
+        }
         for (role, secret) in &guarded.tokens {
             let answer = guarded.ask(&route.method, &path, Some(secret.as_str()), &body).await;
             let refused = matches!(answer.status.as_u16(), 401 | 403);
