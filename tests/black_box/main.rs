@@ -11,6 +11,7 @@ mod poison;
 mod families;
 mod backfills;
 mod locks;
+mod pings;
 mod alerts;
 mod dead_letters;
 mod long_work;

@@ -11,6 +11,7 @@ mod holds;
 mod descriptors;
 mod runs;
 mod incidents;
+mod pings;
 mod run_events;
 mod logs;
 mod live;
@@ -39,6 +40,7 @@ pub use hold::{HeldLock, Hold, Holds, hold};
 pub use incidents::IncidentQuery;
 pub use jobs::Put;
 pub use logs::{LogEvent, LogQuery, Logs};
+pub use pings::Ping;
 pub use run_events::{RunEvent, RunEvents};
 pub use runs::{DeadLetterQuery, RunQuery};
 

@@ -30,6 +30,7 @@ mod incident;
 mod alert;
 mod queue;
 mod lock;
+mod ping;
 mod disque;
 mod node;
 mod token;
@@ -57,7 +58,7 @@ use punctual_core::name::Namespace;
 
 use examples::{
     BENCH_EXAMPLES, CALENDAR_EXAMPLES, CONFIG_EXAMPLES, DLQ_EXAMPLES, EXAMPLES, JOB_EXAMPLES, LOCK_EXAMPLES,
-    NODE_EXAMPLES, QUEUE_EXAMPLES, RUN_EXAMPLES, TOKEN_EXAMPLES,
+    NODE_EXAMPLES, PING_EXAMPLES, QUEUE_EXAMPLES, RUN_EXAMPLES, TOKEN_EXAMPLES,
 };
 use failure::Failure;
 pub(crate) use output::Format;
@@ -157,6 +158,9 @@ enum Noun {
     /// Run a command while holding a lock; list, show and release locks
     #[command(after_help = LOCK_EXAMPLES)]
     Lock(lock::OfLock),
+    /// Report the run of a program that Punctual does not start, such as a line of a crontab
+    #[command(after_help = PING_EXAMPLES)]
+    Ping(ping::OfPing),
     /// Nodes and workers
     #[command(subcommand, after_help = NODE_EXAMPLES)]
     Node(node::Verb),
@@ -277,6 +281,7 @@ impl Noun {
             Noun::Alert(verb) => verb.run(&global.session()?).await,
             Noun::Queue(verb) => verb.run(&global.session()?).await,
             Noun::Lock(lock) => lock.run(&global.session()?).await,
+            Noun::Ping(ping) => ping.run(&global.session()?).await,
             Noun::Node(verb) => verb.run(&global.session()?).await,
             Noun::Token(verb) => verb.run(&global.session()?).await,
             Noun::Verify(verify) => verify.run(&global.session()?).await,
@@ -429,6 +434,11 @@ mod tests {
         check_usage(&["lock", "list", "--", "x"], false);
         check_usage(&["lock", "backup", "--wait", "0s", "--ttl", "1m", "--", "sh", "-c", "x"], true);
         check_usage(&["lock", "backup"], false);
+        check_usage(&["ping", "backup", "--", "sh", "-c", "x"], true);
+        check_usage(&["ping", "backup", "--fail", "--run", "17", "--message", "full"], true);
+        check_usage(&["ping", "backup", "--fail", "--", "x"], false);
+        check_usage(&["ping", "backup", "--start", "--fail"], false);
+        check_usage(&["ping"], false);
         check_usage(&["run", "list", "--trigger", "manual", "--key", "k", "--attempts"], true);
         check_usage(&["job", "run", "x", "--at", "2026-12-01T08:00:00Z", "--delay", "5s"], false);
         check_usage(&["job", "run", "x", "--params", "{}"], true);

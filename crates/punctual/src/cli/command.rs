@@ -1,4 +1,4 @@
-//! Runs a command for a message or under a lock, with all its processes under a guardian that ends them together.
+//! Runs a command for a message, under a lock or for a ping, with all its processes under a guardian that ends them together.
 //!
 //! The guardian notices when this process ends, even if it is killed, and leaves no process behind.
 
@@ -8,8 +8,10 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use punctual_worker::guardian::{Link, NotStarted, Printing, Wanted};
+pub(super) use punctual_worker::guardian::Printing;
+use punctual_worker::guardian::{Link, NotStarted, Wanted};
 use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::process::{ChildStderr, ChildStdout};
 use tokio::time::timeout;
 
 use crate::wiring::OWN_BINARY;
@@ -45,6 +47,7 @@ impl Running {
         command: &[String],
         environment: &[(OsString, OsString)],
         input: &[u8],
+        printing: Printing,
     ) -> Result<Running, NotStarted> {
         let wanted = Wanted {
             program: OsStr::new(command.first().map_or("", String::as_str)),
@@ -53,8 +56,13 @@ impl Running {
             dir: None,
             input,
         };
-        let (link, group) = Link::start(Path::new(OWN_BINARY), &wanted, Printing::Inherited).await?;
+        let (link, group) = Link::start(Path::new(OWN_BINARY), &wanted, printing).await?;
         Ok(Running { link, group })
+    }
+
+    /// The pipes of its output, if it prints into pipes.
+    pub(super) fn take_pipes(&mut self) -> Option<(ChildStdout, ChildStderr)> {
+        self.link.take_pipes()
     }
 
     /// Waits for the end of the command. Can be dropped and called again.

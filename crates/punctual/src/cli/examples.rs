@@ -48,6 +48,15 @@ Examples:
 The command gets PUNCTUAL_FENCE, an empty stdin, and SIGTERM if the lock is lost.
 Its exit code is passed on.";
 
+pub(super) const PING_EXAMPLES: &str = "\
+Examples:
+  punctual ping nightly-backup -- ./backup.sh
+  punctual ping nightly-backup
+  punctual ping nightly-backup --fail --message 'the disk is full'
+  punctual ping nightly-backup --show
+
+The command gets an empty stdin, and runs also if the server cannot be reached. Its exit code is passed on.";
+
 pub(super) const NODE_EXAMPLES: &str = "\
 Examples:
   punctual node list                         the nodes of the cluster

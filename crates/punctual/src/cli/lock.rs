@@ -14,7 +14,7 @@ use punctual_wire::rest::Lock;
 use tokio::sync::watch;
 
 use super::Session;
-use super::command::{End, GRACE, Running};
+use super::command::{End, GRACE, Printing, Running};
 use super::confirm::confirm;
 use super::failure::{Exit, Failure};
 use super::output::{Output, text};
@@ -25,7 +25,7 @@ use super::worker::hostname;
 use crate::wiring;
 
 /// The exit code of a command that a signal to this process has stopped, as shells say it of SIGINT.
-const STOPPED: u8 = 130;
+pub(super) const STOPPED: u8 = 130;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -120,7 +120,7 @@ impl Under {
         ];
         let own = own.into_iter().map(|(name, value)| (name.into(), value));
         let environment: Vec<(OsString, OsString)> = env::vars_os().chain(own).collect();
-        let mut running = Running::start(&self.command, &environment, &[])
+        let mut running = Running::start(&self.command, &environment, &[], Printing::Inherited)
             .await
             .map_err(|error| Failure::new(Exit::Failed, format!("`{}`: {error}", self.command[0])))?;
         tokio::select! {
@@ -143,7 +143,7 @@ impl Under {
 }
 
 /// Returns at the first signal to stop.
-async fn stopped(stop: &mut watch::Receiver<bool>) {
+pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
     if stop.wait_for(|stop| *stop).await.is_err() {
         // Signals cannot be received, so this way to stop does not exist.
         std::future::pending::<()>().await;

@@ -9,7 +9,7 @@ use std::process::{ExitStatus, Stdio};
 use rustix::process::Pid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
 use super::{ARGUMENT, END, KILL, SAID_BYTES, Said, Wanted};
 
@@ -83,6 +83,11 @@ impl Link {
     /// The guardian's process, which holds the pipes of the command's output.
     pub(crate) fn child(&mut self) -> &mut Child {
         &mut self.guardian
+    }
+
+    /// The pipes of the command's output. `None` means that it is not piped, or that they were taken before.
+    pub fn take_pipes(&mut self) -> Option<(ChildStdout, ChildStderr)> {
+        self.guardian.stdout.take().zip(self.guardian.stderr.take())
     }
 
     /// Asks the command and its group to end.

@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::super::Session;
-use super::super::command::{End, GRACE, Running};
+use super::super::command::{End, GRACE, Printing, Running};
 use super::super::failure::Failure;
 use super::super::serving::asked_to_stop;
 use super::super::time::duration;
@@ -208,6 +208,7 @@ impl Shop {
             &self.work.command,
             &environment(&self.namespace, message),
             &message.bytes(),
+            Printing::Inherited,
         )
         .await
         {
