@@ -93,6 +93,8 @@ export const editor = {
   delay: 'Delay',
   ttl: 'Time to live',
   functionName: 'Function',
+  pingGrace: 'Grace',
+  pingGraceHint: 'How much later a run may succeed. Empty: a tenth of the period.',
   policies: 'Policies',
   timeout: 'Timeout of an attempt',
   attempts: 'Attempts',

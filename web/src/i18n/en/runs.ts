@@ -43,6 +43,7 @@ export const runs = {
     after: 'After a job',
     event: 'Event',
     backfill: 'Backfill',
+    ping: 'Ping',
   },
   none: 'There are no runs yet. Submit one from the command line:',
   noneYet: 'There are no runs yet. Submit one here, or from the command line:',

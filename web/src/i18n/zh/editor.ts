@@ -92,6 +92,8 @@ export const editor = {
   delay: '推迟',
   ttl: '存活时间',
   functionName: '函数',
+  pingGrace: '宽限',
+  pingGraceHint: '允许成功推迟多久；留空为周期的十分之一。',
   policies: '策略',
   timeout: '一次尝试的时限',
   attempts: '尝试次数',

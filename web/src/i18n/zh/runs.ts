@@ -44,6 +44,7 @@ export const runs = {
     after: '上游任务',
     event: '事件',
     backfill: '补跑',
+    ping: '上报',
   },
   none: '还没有任何运行。可以用命令行提交一个：',
   noneYet: '还没有任何运行。可以在这里提交，也可以用命令行：',

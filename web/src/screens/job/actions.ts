@@ -27,7 +27,7 @@ export function jobActions(job: Job | null | undefined, ask: (ask: Ask) => void)
   });
   const edit = () => router.open(href('jobEdit', { name }));
   return [
-    ...(can('run')
+    ...(can('run') && !job.task?.ping
       ? [
           asks('run', 'r'),
           ...eventsOf(job).map((event) => ({

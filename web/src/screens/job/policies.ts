@@ -11,18 +11,22 @@ export function policySentences(job: JobFile, words: Words['job'], lang: Lang): 
   const sentences = [job.timeout ? words.timeout(span(job.timeout)) : words.noTimeout];
   if (job.grace) sentences.push(words.grace(span(job.grace)));
   const attempts = retry?.attempts ?? 1;
-  sentences.push(
-    attempts > 1
-      ? words.retries(attempts, span(retry?.delay ?? '10s'), retry?.backoff ?? 'exponential')
-      : words.noRetries,
-  );
-  sentences.push(words.overlap[job.overlap ?? 'skip'] ?? '');
+  // Nothing here starts the runs of a ping, and another start replaces one that has not ended.
+  const started = !job.task?.ping;
+  if (started)
+    sentences.push(
+      attempts > 1
+        ? words.retries(attempts, span(retry?.delay ?? '10s'), retry?.backoff ?? 'exponential')
+        : words.noRetries,
+    );
+  const overlap = job.overlap ?? 'skip';
+  sentences.push(words.overlap[started || overlap === 'allow' ? overlap : 'replace'] ?? '');
   if (job.overlap_grace) sentences.push(words.overlapGrace(span(job.overlap_grace)));
   const policy = misfire?.policy ?? 'once';
-  sentences.push(words.misfire[policy] ?? '');
-  if (policy !== 'skip') sentences.push(words.misfireWindow(span(misfire?.window ?? '1h')));
+  if (started) sentences.push(words.misfire[policy] ?? '');
+  if (started && policy !== 'skip') sentences.push(words.misfireWindow(span(misfire?.window ?? '1h')));
   if (job.at_most_once) sentences.push(words.atMostOnce);
-  sentences.push(job.dead_letter === false ? words.noDeadLetter : words.deadLetter);
+  if (started) sentences.push(job.dead_letter === false ? words.noDeadLetter : words.deadLetter);
   for (const limit of Array.isArray(limits) ? limits : limits ? [limits] : [])
     sentences.push(words.limit(limit));
   if (typeof job.priority === 'number' && job.priority !== 5) sentences.push(words.priority(job.priority));
@@ -49,6 +53,7 @@ export function taskText(task: JobFile['task']): { kind: string; text: string } 
   if (task.grpc)
     return { kind: 'grpc', text: `${task.grpc.method ?? 'punctual.v1.Executor'} ${task.grpc.address}` };
   if (task.queue) return { kind: 'queue', text: task.queue.name };
+  if (task.ping) return { kind: 'ping', text: '' };
   if (task.workflow) return { kind: 'workflow', text: '' };
   if (task.function) return { kind: 'function', text: task.function };
   return { kind: 'noop', text: '' };

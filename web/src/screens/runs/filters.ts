@@ -23,6 +23,7 @@ export const TRIGGERS: Trigger[] = [
   'after',
   'event',
   'backfill',
+  'ping',
 ];
 /** Relative ranges: they move with the clock, so that a link stays useful. */
 export const RANGES = {
