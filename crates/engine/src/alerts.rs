@@ -324,8 +324,8 @@ impl Shard {
         (incident.to, incident.repeat) = (met.to.to_vec(), met.repeat);
         incident.error = cut::keep_end(met.error, EARLIER_ERROR_BYTES_MAX).into();
         // A new error during a silence is noted at its end, when it is notified.
-        let is_changed = !incident.is_silent(cx.now) && incident.note_error()
-            || is_planted(Fault::FailureIsNotifiedAgain);
+        let is_changed =
+            !incident.is_silent(cx.now) && incident.note_error() || is_planted(Fault::FailureIsNotifiedAgain);
         if is_new {
             self.notify_people(&mut incident, Occasion::Opened, cx);
         } else if is_changed {
