@@ -5,8 +5,9 @@
 //! ends or an event is sent, and `gather` collects several events for one run; [`overlap`] decides whether a run may
 //! start, then `limits` does, and [`holds`] keep everything from starting; [`family`] splits a run into parts; [`workflow`] executes the steps of a workflow and the
 //! parts of a split run; [`assign`] gives runs to workers, [`deliver`] sends them to queues, and [`call`] starts another
-//! job for a step; [`ping`] records what runs outside Punctual; [`report`] takes the reports of workers; [`state`] moves runs between states; [`settle`] ends runs;
-//! `alerts` opens and ends incidents; `statistics` counts runs. [`shard`] holds all of it, [`memory`] the rows in memory, [`wants`]
+//! job for a step; [`ping`] records what runs outside Punctual; [`report`] takes the reports of workers;
+//! [`state`] moves runs between states; [`settle`] ends runs; `alerts` opens and ends incidents; `statistics` counts runs.
+//! [`shard`] holds all of it, [`memory`] the rows in memory, [`wants`]
 //! names the rows to read, [`seal`] turns the changes into one batch. [`queue`] is the life of messages, `locks` that of locks; [`pool`]
 //! is shared by all shards of a
 //! node.

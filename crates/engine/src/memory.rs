@@ -174,7 +174,8 @@ impl LiveRun {
         Class { kind: task.kind(), function: task.function().cloned(), selector, pin }
     }
 
-    /// The queue or job that the run goes to, or the program outside Punctual that has begun it. `None` means that it needs a worker, or is a workflow or a backfill.
+    /// The queue or job that the run goes to, or the program outside Punctual that has begun it. `None` means that it needs
+    /// a worker, or is a workflow or a backfill.
     pub(crate) fn destination(&self) -> Option<Assignee> {
         match &self.definition.task {
             _ if self.run.is_backfill() => None,

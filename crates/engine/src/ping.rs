@@ -31,7 +31,7 @@ impl Shard {
             (Signal::Started, _) => {
                 room_for_one(cx)?;
                 if definition.overlap != Overlap::Allow {
-                    self.replace_begun(id, cx);
+                    self.end_begun(id, Cause::Replaced, cx);
                 }
                 self.begin_elsewhere(id, cx)
             }
@@ -72,10 +72,10 @@ impl Shard {
         }
     }
 
-    /// Ends the runs that have not ended: their programs were probably killed.
-    fn replace_begun(&mut self, job: JobId, cx: &mut Context<'_>) {
+    /// Ends the runs of which no end was reported.
+    pub(crate) fn end_begun(&mut self, job: JobId, cause: Cause, cx: &mut Context<'_>) {
         for run in self.begun(job).collect::<Vec<_>>() {
-            self.stop(run, Cause::Replaced, cx);
+            self.stop(run, cause, cx);
         }
     }
 

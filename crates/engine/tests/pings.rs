@@ -203,6 +203,8 @@ fn nothing_here_starts_a_ping() {
     let run = rig.ping(report(Signal::Failed, None)).id;
     let refused = rig.ask(Command::RetryRun(retry(run)));
     assert!(matches!(refused, Err(Refusal::WrongState { .. })), "{refused:?}");
+    let begun = rig.ping(report(Signal::Started, None)).id;
     rig.put("job", manual());
+    assert_eq!(rig.status(begun), Status::Cancelled, "no end can be reported any more");
     assert!(is_invalid(rig.ask(Command::Ping(report(Signal::Succeeded, None)))), "it is a ping no more");
 }

@@ -103,6 +103,10 @@ impl Shard {
             self.listen_to_topics(&after, cx);
             self.end_removed(id, Some(&after.definition), cx);
             self.follow_edited(id, &after.definition);
+            if after.definition.ping().is_none() {
+                // Its key opens nothing any more, so no end can be reported.
+                self.end_begun(id, Cause::User, cx);
+            }
             if !(before.definition.limits.is_empty() && after.definition.limits.is_empty()) {
                 self.recount(id, cx);
             }
