@@ -281,8 +281,8 @@ class Client:
     ) -> AsyncIterator[Lock]:
         """Holds a lock while the block runs, and renews it.
 
-        `ttl` is how long it is held if this process dies, `wait` how long to wait for it, both in seconds. Without `wait`
-        there is no end. Raises a `Problem` with the code `locked` if another owner holds it.
+        `ttl` is how long it is held if this process dies, `wait` how long to wait for it, both in seconds. Without
+        `wait` there is no end. Raises a `Problem` with the code `locked` if another owner holds it.
 
             async with client.lock("import") as lock:
                 await load(fence=lock.fence)
@@ -331,7 +331,7 @@ class Client:
     async def _post(self, path: str, body: Mapping[str, Any], may_repeat: bool, key: str | None = None) -> Any:
         return await self._send("POST", self._space + path, _given(body), may_repeat=may_repeat, key=key)
 
-    async def _send(
+    async def _send(  # noqa: PLR0913
         self,
         method: str,
         path: str,

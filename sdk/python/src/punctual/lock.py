@@ -1,7 +1,7 @@
 """A lock that is held while a block runs, and renewed in the background.
 
-The holder counts its time from when it sent the last request that succeeded, by the monotonic clock. So it knows that the
-lock is lost before another owner can get it, even if no server can be reached.
+The holder counts its time from when it sent the last request that succeeded, by the monotonic clock. So it knows that
+the lock is lost before another owner can get it, even if no server can be reached.
 """
 
 from __future__ import annotations
