@@ -37,6 +37,15 @@ async fn a_registered_function_fires_on_its_schedule_without_a_server() {
     book.assert_nothing_twice();
 }
 
+/// Its worker has not joined the node by then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_can_be_stopped_as_soon_as_it_has_started() {
+    for _ in 0..5 {
+        let node = Node::builder().store("memory:").start().await.unwrap();
+        within("the node stops", node.stop()).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_asked_for_outlives_the_process_and_a_job_is_put_once() {
     let (_folder, store) = folder();

@@ -85,7 +85,12 @@ impl Link {
         let (wanted, is_wanted) = oneshot::channel();
         let welcomed = Event::Welcomed { welcome, outbox: outbox.clone(), wanted };
         self.events.send((self.id, welcomed)).await.ok()?;
-        if !is_wanted.await.ok()? {
+        // A worker that stops does not read the event any more.
+        let is_wanted = tokio::select! {
+            is_wanted = is_wanted => is_wanted.ok()?,
+            () = stopped(&mut self.stop) => return None,
+        };
+        if !is_wanted {
             outbox.close();
             return Some(Ended::Unwanted);
         }
