@@ -135,5 +135,6 @@ fn a_command_that_does_not_stop_is_killed_before_the_lock_ends() {
     node.kill();
     assert_eq!(holder.code(), Some(1), "the lock was lost");
     let lasted = last_beat() - killed;
-    assert!(lasted < 3_000, "the command ran for {lasted} ms after the last renewal");
+    // With five seconds for SIGTERM it would run for seven.
+    assert!(lasted < 4_500, "the command ran for {lasted} ms after the last renewal");
 }
